@@ -5,18 +5,20 @@ Exits with status 1 if a prediction was lost or stored twice, a shard was stuck 
 
 import argparse
 import os
+import re
 import shutil
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 from registry.settings import Settings
 from shuffleboard.cli.common import logging_to_stderr
 from tests.chaos.comparison import Outcome
 from tests.chaos.harness import Chaos
-from tests.chaos.schedules import draw, real
+from tests.chaos.schedules import CLASSES, draw, real
 from tests.chaos.servers import Servers
 
 
@@ -45,7 +47,7 @@ def main() -> int:
             for problem in outcomes[-1].problems:
                 print(f"    {problem}", flush=True)
     faults = sum((outcome.faults for outcome in outcomes), Counter())
-    _print_table(faults)
+    _print_table(outcomes)
     lost, doubled = sum(outcome.lost for outcome in outcomes), sum(outcome.doubled for outcome in outcomes)
     stuck, parked = sum(outcome.stuck for outcome in outcomes), sum(outcome.parked for outcome in outcomes)
     print(
@@ -67,15 +69,26 @@ def _line(outcome: Outcome) -> str:
     return (
         f"seed {outcome.schedule.seed:3}  {outcome.schedule.name:42}  {outcome.faults.total():3} faults  "
         f"{outcome.seconds:5.1f} s  {outcome.lost} lost  {outcome.doubled} doubled  {outcome.stuck} stuck  "
-        f"{outcome.parked} parked  {verdict}"
+        f"{outcome.parked} parked  stood still {outcome.standstill:.1f} leases of {outcome.lease:.1f} s  {verdict}"
     )
 
 
-def _print_table(faults: Counter[str]) -> None:
-    width = max(map(len, faults), default=0)
-    print()
-    for kind, count in sorted(faults.items()):
-        print(f"{kind:{width}}  {count:4}")
+def _print_table(outcomes: Sequence[Outcome]) -> None:
+    """Print how often each kind and each class of fault happened, in a column for each kind of deployment."""
+    columns: dict[str, Counter[str]] = defaultdict(Counter)
+    for outcome in outcomes:
+        columns[outcome.schedule.servers] += outcome.faults
+    kinds = sorted({kind for faults in columns.values() for kind in faults})
+    rows = {kind: [faults[kind] for faults in columns.values()] for kind in kinds}
+    for name, pattern in CLASSES.items():
+        matching = [counts for kind, counts in rows.items() if kind in kinds and re.search(pattern, kind)]
+        rows[f"ALL OF {name}"] = [sum(counts) for counts in zip(*matching, strict=True)] or [0] * len(columns)
+    rows["ALL"] = [faults.total() for faults in columns.values()]
+    width = max(map(len, rows))
+    print(f"\n{'':{width}}  {'  '.join(columns)}")
+    for name, counts in rows.items():
+        cells = (f"{count:{len(column)}}" for count, column in zip(counts, columns, strict=True))
+        print(f"{name:{width}}  {'  '.join(cells)}")
 
 
 if __name__ == "__main__":

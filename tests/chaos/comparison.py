@@ -29,6 +29,8 @@ class Outcome:
     stuck: number of shards that are not done and of evaluations that are not sealed.
     parked: number of shards that were given up, or that have a failure although no fault hit them.
     given_up: number of shards that were taken from hung workers, which counts as a failure each time.
+    standstill: the longest time in leases for which work stood still after a fault; stood: that work. lease: in
+    seconds.
     """
 
     schedule: Schedule
@@ -38,6 +40,9 @@ class Outcome:
     stuck: int = 0
     parked: int = 0
     given_up: int = 0
+    standstill: float = 0.0
+    stood: str = ""
+    lease: float = 0.0
     problems: list[str] = field(default_factory=list)
     seconds: float = 0.0
 

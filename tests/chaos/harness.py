@@ -1,8 +1,9 @@
 """Runs a schedule of faults against real servers and real worker processes, and compares the results.
 
 A deployment scores two evaluations of two models while workers are killed, frozen and stopped, Redis and PostgreSQL are
-restarted, messages vanish, scorers hang, disks are full and the schema is upgraded. Afterwards nothing may differ from
-a run without faults, except the workers and times.
+restarted, Redis fails over, messages vanish, scorers hang, disks are full and the schema is upgraded. Afterwards nothing
+may differ from a run without faults, except the workers and times, and nothing may have stood still for longer than two
+leases after a fault.
 """
 
 import multiprocessing
@@ -13,8 +14,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -32,27 +35,32 @@ from registry.queue.evaluations import EvaluationRequest, submit
 from registry.queue.hints import hints_of, send_hints
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
-from registry.tables import Evaluation, Shard
+from registry.tables import Shard
 from tests.chaos.comparison import Outcome, Reference, compare, take_down
 from tests.chaos.processes import Worker, fork_command, fork_worker
 from tests.chaos.schedules import UPGRADE, Schedule, kind_of
-from tests.chaos.servers import Servers, own_engine
+from tests.chaos.servers import Servers, SmallPostgresServer, own_engine
+from tests.chaos.standstill import LEASES, Watch
 from tests.support import services
 from tests.support.population import MMLU, queue_evaluation, queue_sampled
 from workers.artifacts import inspect_files
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
-PATIENCE: Final = float(os.environ.get("CHAOS_PATIENCE", "1"))
-"""Factor for all time limits: larger than 1 on a busy machine, where workers are slow without a fault."""
-LEASE_SECONDS: Final = 1.5 * PATIENCE
+LEASE_SECONDS: Final = 1.5
+"""Shortest lease. On a slow or busy machine, it is the longest time for which the undisturbed run stood still."""
 RECONCILE_SECONDS: Final = 0.5
-FROZEN_SECONDS: Final = 2 * LEASE_SECONDS
-STOP_SECONDS: Final = 30.0 * PATIENCE
-"""Seconds within which a worker must end after a request to stop; the documentation promises ten on an idle machine."""
-STALL_SECONDS: Final = 5.0 * PATIENCE
-"""Seconds that a shard may go without progress."""
-STUCK_SECONDS: Final = 240.0 * PATIENCE
-"""Seconds from the last fault within which all work of a deployment must be complete."""
+FROZEN_LEASES: Final = 2
+STOP_LEASES: Final = 20
+"""Leases within which a worker must end after a request to stop; the documentation promises ten seconds on an idle
+machine.
+"""
+STALL_LEASES: Final = 3.5
+"""Leases that a shard may go without progress before its worker gives it up."""
+END_LEASES: Final = 160
+"""Leases after the last fault from outside at which a run ends, although its work is not complete."""
+CALM_LEASE_SECONDS: Final = 60.0
+WAIT_SECONDS: Final = 120.0
+"""Seconds within which Redis must fail over, before its fault counts as a mistake in these tests."""
 UPGRADE_ATTEMPTS: Final = 40
 MODELS: Final = ("one", "two")
 NO_SPACE: Final = """
@@ -81,28 +89,42 @@ SAMPLE: Final = {"variants": "cyclic", "limit": 30, "shard_prompts": 8}
 class Deployment:
     """The worker processes of one schedule, with methods that kill, freeze and restart them."""
 
-    def __init__(self, schedule: Schedule, servers: Servers, engine: Engine, url: str, folder: Path) -> None:
+    def __init__(
+        self, schedule: Schedule, servers: Servers, engine: Engine, url: str, folder: Path, lease: float
+    ) -> None:
         self.schedule = schedule
         self.servers = servers
+        self.postgres = servers.small_postgres if schedule.small_disk else servers.postgres
+        self.lease = lease
+        self.watch = Watch(engine)
         self.engine = engine
         self.folder = folder
         self.rng = random.Random(f"strikes of {schedule.seed}")
         self.settings = Settings(
             home=folder,
             database_url=url,
-            broker_url=servers.redis.url if schedule.broker else "",
-            lease_seconds=LEASE_SECONDS * (2 if schedule.real else 1),
+            broker_url=self._broker_url,
+            lease_seconds=lease,
             poll_seconds=0.1,
             reconcile_seconds=RECONCILE_SECONDS,
-            **({} if schedule.real else {"stall_min_seconds": STALL_SECONDS, "stall_max_seconds": STALL_SECONDS}),
+            **(
+                {} if schedule.real else dict.fromkeys(("stall_min_seconds", "stall_max_seconds"), STALL_LEASES * lease)
+            ),
         )
-        self.outcome = Outcome(schedule)
+        self.outcome = Outcome(schedule, lease=lease)
         self.page_limit = folder / "page_limit"
         self._history: Path | None = None
         self._is_upgraded = False
         self._trips = list(schedule.trips)
         self._workers: list[Worker] = []
+        self._beat: Worker | None = None
         self._begun = 0
+
+    @property
+    def _broker_url(self) -> str:
+        if not self.schedule.broker:
+            return ""
+        return self.servers.relayed_url if self.schedule.fails_over else self.servers.redis.url
 
     # Processes
 
@@ -124,6 +146,11 @@ class Deployment:
             words += ["--history", str(self._history)] if self._history else []
             process = fork_worker(words, environment, output_file, log)
         self._workers.append(Worker(process, output_file, log, trip))
+
+    def _start_beat(self) -> None:
+        output, log = self._files("beat")
+        process = fork_command(["worker", "beat"], self._environment, output, log, self._history)
+        self._beat = Worker(process, output, log)
 
     def _files(self, name: str) -> tuple[Path, Path]:
         """Return the files for stdout and stderr of the next process."""
@@ -148,10 +175,22 @@ class Deployment:
             elif worker.frozen_until is None and worker.trip is not None and worker.frozen:
                 self._count(kind_of(worker.trip))
                 worker.trip = None
-                worker.frozen_until = now + FROZEN_SECONDS
+                worker.frozen_until = now + FROZEN_LEASES * self.lease
             elif worker.frozen_until is not None and now > worker.frozen_until:
                 worker.signal(signal.SIGCONT)
                 worker.frozen_until = None
+        if self._beat is not None and self._beat.status is not None:
+            if not (self._beat.status == UpgradedError.exit_status and self._is_upgraded):
+                self._problem(f"{self._beat.log.name}: ended by itself with status {self._beat.status}")
+            self._start_beat()
+
+    def _fault_lasts(self) -> bool:
+        """Return whether a worker is frozen or hangs, or no worker is at work."""
+        if any(worker.frozen_until is not None or worker.frozen or worker.hangs for worker in self._workers):
+            return True
+        return not any(
+            worker.status is None and worker.told_at is None and self._has_begun(worker) for worker in self._workers
+        )
 
     def _has_begun(self, worker: Worker) -> bool:
         return worker.started or self.schedule.real or worker.status == -signal.SIGKILL
@@ -169,20 +208,25 @@ class Deployment:
             self._count("worker ended since the database was upgraded")
         elif worker.told_at is not None:
             took = time.monotonic() - worker.told_at
-            in_time = took <= STOP_SECONDS
+            in_time = took <= STOP_LEASES * self.lease
             if not in_time or status not in (0, None if worker.started else -signal.SIGTERM):
                 self._problem(f"{worker.log.name}: told to stop, it ended with status {status} after {took:.1f} s")
         elif self._has_begun(worker):
             self._problem(f"{worker.log.name}: ended by itself with status {status}")
 
     def stop(self) -> None:
-        """Stop every worker; each must end with status 0."""
+        """Stop beat and every worker; each must end with status 0."""
+        if self._beat is not None:
+            self._beat.signal(signal.SIGTERM)
+            expected = (0, UpgradedError.exit_status) if self._is_upgraded else (0,)
+            if self._beat.wait(STOP_LEASES * self.lease) not in expected:
+                self._problem(f"{self._beat.log.name}: told to stop, it has the status {self._beat.status}")
         for worker in self._workers:
             worker.signal(signal.SIGCONT)
             worker.told_at = worker.told_at or time.monotonic()
             worker.signal(signal.SIGTERM)
         for worker in self._workers:
-            if worker.wait(STOP_SECONDS + 5) is None:
+            if worker.wait(STOP_LEASES * self.lease + 5) is None:
                 self._problem(f"{worker.log.name}: does not stop")
             else:
                 self._bury(worker)
@@ -190,8 +234,8 @@ class Deployment:
         self._workers.clear()
 
     def kill(self) -> None:
-        """Kill every worker, whatever its state."""
-        for worker in self._workers:
+        """Kill beat and every worker, whatever its state."""
+        for worker in (*self._workers, *([self._beat] if self._beat else [])):
             worker.signal(signal.SIGKILL)
             worker.wait()
 
@@ -216,8 +260,12 @@ class Deployment:
             "Redis full": self._refuse_messages,
             "Redis clients killed": self._refuse_messages,
             "Redis silent": self._refuse_messages,
+            "Redis failed over by command": self._fail_over,
+            "Redis killed and failed over": self._fail_over,
+            "another worker on the device": self._add_worker,
             "clock set back an hour": self._set_clock_back,
             "SQLite database full": self._fill_database,
+            "PostgreSQL reports a full disk": self._report_full_disk,
             "PostgreSQL's disk full": self._fill_disk,
             "upgraded twice at once": self._upgrade_twice,
             UPGRADE: self._upgrade_under_workers,
@@ -225,6 +273,7 @@ class Deployment:
 
     def _count(self, kind: str) -> None:
         self.outcome.faults[kind] += 1
+        self.watch.fault()
 
     def _problem(self, problem: str) -> None:
         self.outcome.problems.append(problem)
@@ -259,7 +308,7 @@ class Deployment:
         worker = self._some_worker()
         if worker is not None:
             worker.signal(signal.SIGSTOP)
-            worker.frozen_until = time.monotonic() + FROZEN_SECONDS * (2 if self.schedule.real else 1)
+            worker.frozen_until = time.monotonic() + FROZEN_LEASES * self.lease
             self._count(kind)
 
     def _tell_worker(self, kind: str) -> None:
@@ -292,8 +341,8 @@ class Deployment:
         self._count(kind)
 
     def _restart_postgresql(self, kind: str) -> None:
-        self.servers.postgres.kill()
-        self.servers.postgres.start()
+        self.postgres.kill()
+        self.postgres.start()
         self._count(kind)
 
     def _cut_connections(self, kind: str) -> None:
@@ -358,11 +407,29 @@ class Deployment:
             client.execute_command(*begin.split())
             if kind != "Redis silent":
                 client.execute_command("CLIENT", "KILL", "TYPE", "normal")
-            until = time.monotonic() + LEASE_SECONDS
+            until = time.monotonic() + self.lease
             while time.monotonic() < until:
                 self.tend()
                 time.sleep(0.03)
             client.execute_command(*end.split())
+        self._count(kind)
+
+    def _fail_over(self, kind: str) -> None:
+        self.servers.fail_over(self._wait, by_death="killed" in kind)
+        self._count(kind)
+
+    def _wait(self, condition: Callable[[], bool]) -> None:
+        """Wait until the condition is true, and tend the workers meanwhile."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not condition():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not true within {WAIT_SECONDS:.0f} s: {condition}")
+            self.tend()
+            time.sleep(0.05)
+
+    def _add_worker(self, kind: str) -> None:
+        """Start one more worker on the device that all workers of the schedule use."""
+        self.start_worker()
         self._count(kind)
 
     def _set_clock_back(self, kind: str) -> None:
@@ -386,6 +453,19 @@ class Deployment:
         self.page_limit.unlink()
 
     def _fill_disk(self, kind: str) -> None:
+        """Fill PostgreSQL's disk until a worker has failed because of that and some time has passed.
+
+        Without the right to mount a small disk, PostgreSQL only reports a full one.
+        """
+        if not isinstance(self.postgres, SmallPostgresServer) or not self.postgres.is_small:
+            return self._report_full_disk("PostgreSQL reports a full disk")
+        self.postgres.fill()
+        try:
+            self._let_workers_meet(kind)
+        finally:
+            self.postgres.free()
+
+    def _report_full_disk(self, kind: str) -> None:
         """Let PostgreSQL report a full disk until a worker has failed because of that and some time has passed."""
         with self.engine.begin() as connection:
             connection.exec_driver_sql(NO_SPACE)
@@ -402,10 +482,11 @@ class Deployment:
             time.sleep(0.05)
         if self._times_full() > before:
             self._count(kind)
-            time.sleep(LEASE_SECONDS)
+            time.sleep(self.lease)
 
     def _times_full(self) -> int:
-        return sum(log.read_bytes().count(b"disk is full") for log in self.folder.glob("worker-*.log"))
+        logs = [log.read_bytes() for log in self.folder.glob("worker-*.log")]
+        return sum(log.count(said) for log in logs for said in (b"disk is full", b"No space left on device"))
 
     def _upgrade_twice(self, kind: str) -> None:
         self._upgrade(2)
@@ -463,6 +544,26 @@ class Deployment:
             self._count("Redis down from the start")
         return ids
 
+    def run_undisturbed(self) -> Reference:
+        """Queue the evaluations, wait until they are done, and return the results."""
+        ids = self.queue_work()
+        try:
+            self._start()
+            self._carry_out(ids)
+            self.stop()
+        finally:
+            self.kill()
+        if self.outcome.problems:
+            raise RuntimeError(f"the undisturbed run has problems: {self.outcome.problems}")
+        return [take_down(self.engine, evaluation_id) for evaluation_id in ids]
+
+    def _start(self) -> None:
+        """Start the processes of the schedule that do not run yet."""
+        while len(self._workers) < self.schedule.workers:
+            self.start_worker()
+        if self.schedule.fails_over:
+            self._start_beat()
+
     def run(self, reference: Reference) -> Outcome:
         """Queue the evaluations, run the schedule until they are done, and compare the results."""
         begun = time.monotonic()
@@ -476,8 +577,7 @@ class Deployment:
                     self.tend()
                     time.sleep(0.05)
             ids = queued.result()
-            while len(self._workers) < self.schedule.workers:
-                self.start_worker()
+            self._start()
             self._carry_out(ids)
             self.stop()
         finally:
@@ -488,6 +588,7 @@ class Deployment:
         self.outcome.given_up = sum(
             log.read_bytes().count(b"shard_given_up") for log in self.folder.glob("worker-*.log")
         )
+        self.outcome.standstill, self.outcome.stood = self.watch.longest / self.lease, self.watch.stood
         compare(self.engine, ids, reference, self.outcome)
         self.outcome.seconds = time.monotonic() - begun
         return self.outcome
@@ -507,6 +608,8 @@ class Deployment:
         while not self._complete(ids):
             now = time.monotonic()
             self.tend()
+            if redis_back is not None or self._fault_lasts():
+                self.watch.fault()
             if redis_back is not None and now > redis_back:
                 self.servers.redis.start()
                 redis_back = None
@@ -519,19 +622,19 @@ class Deployment:
                     self.engine.dispose()
                     del error
                     continue
+                finally:
+                    self.watch.fault()
                 if self.outcome.faults.total() > counted:
                     strikes.pop(0)
                     due = time.monotonic() + (strikes[0][0] if strikes else 0)
                     last = time.monotonic()
-            if now - last > STUCK_SECONDS:
+            if now - last > END_LEASES * self.lease:
                 return
             time.sleep(0.03)
 
     def _complete(self, ids: list[int]) -> bool:
         try:
-            with read_session(self.engine) as session:
-                query = select(func.count()).select_from(Evaluation).where(Evaluation.id.in_(ids))
-                return session.scalar(query.where(Evaluation.seal.is_not(None))) == len(ids)
+            return self.watch.look() == len(ids)
         except DBAPIError:
             return False
 
@@ -550,41 +653,37 @@ def _queue_real(engine: Engine) -> int:
         return submit(session, EvaluationRequest(model="smollm2", benchmark="mmlu", **SAMPLE))[0].id  # type: ignore[arg-type]
 
 
-def run_undisturbed(servers: Servers, schedule: Schedule, home: Path) -> Reference:
-    """Return the results of the same evaluations without faults."""
-    folder = servers.folder / f"undisturbed-{schedule.shards}-{schedule.real}"
-    folder.mkdir()
-    calm = Schedule(0, "sqlite", real=schedule.real, workers=1, shards=schedule.shards, seconds_per_prompt=0)
-    url = servers.database("sqlite", folder.name)
-    with own_engine(url) as engine:
-        if schedule.real:
-            (folder / "models").symlink_to(home)
-        deployment = Deployment(calm, servers, engine, url, folder)
-        ids = deployment.queue_work()
-        try:
-            deployment.start_worker()
-            deployment._carry_out(ids)
-            deployment.stop()
-        finally:
-            deployment.kill()
-        return [take_down(engine, evaluation_id) for evaluation_id in ids]
-
-
 class Chaos:
-    """A runner of schedules, which caches the results of undisturbed runs."""
+    """A runner of schedules."""
 
     def __init__(self, servers: Servers) -> None:
         self.servers = servers
         self.models = servers.folder / "models"
         self.models.mkdir()
-        self._references: dict[tuple[int, bool], Reference] = {}
 
     def run(self, schedule: Schedule) -> Outcome:
-        """Run a schedule and return its outcome."""
-        key = (schedule.shards, schedule.real)
-        if key not in self._references:
-            self._references[key] = run_undisturbed(self.servers, schedule, self.models)
-        name = f"chaos_{schedule.seed}_{schedule.engine}"
+        """Run a schedule without its faults and then with them, and return the outcome."""
+        reference, lease = self._run_undisturbed(schedule, f"calm_{schedule.seed}")
+        with self._deployment(schedule, f"chaos_{schedule.seed}", lease) as deployment:
+            outcome = deployment.run(reference)
+        if outcome.standstill > LEASES:  # the machine may be slower now
+            _, now = self._run_undisturbed(schedule, f"again_{schedule.seed}")
+            outcome.standstill *= lease / max(lease, now)
+        if outcome.standstill > LEASES:
+            outcome.problems.append(f"{outcome.stood} stood still for {outcome.standstill:.1f} leases after a fault")
+        return outcome
+
+    def _run_undisturbed(self, schedule: Schedule, name: str) -> tuple[Reference, float]:
+        """Run a schedule without its faults; return the results, and the lease for this speed of the machine."""
+        calm = replace(schedule, hints=True, upgrade=False, trips=(), strikes=())
+        with self._deployment(calm, name, CALM_LEASE_SECONDS) as deployment:
+            reference = deployment.run_undisturbed()
+            return reference, max(LEASE_SECONDS, deployment.watch.longest) * (2 if schedule.real else 1)
+
+    @contextmanager
+    def _deployment(self, schedule: Schedule, name: str, lease: float) -> Iterator[Deployment]:
+        """Yield a deployment of the schedule with a new database."""
+        name = f"{name}_{schedule.engine}"
         folder = self.servers.folder / name
         folder.mkdir()
         if schedule.real:
@@ -592,6 +691,7 @@ class Chaos:
         if schedule.broker:
             with closing(Redis.from_url(self.servers.redis.url)) as client:
                 client.flushall()
-        url = self.servers.database(schedule.engine, name, "first" if schedule.upgrade else "head")
+        at = "first" if schedule.upgrade else "head"
+        url = self.servers.database(schedule.engine, name, at, small_disk=schedule.small_disk)
         with own_engine(url) as engine:
-            return Deployment(schedule, self.servers, engine, url, folder).run(self._references[key])
+            yield Deployment(schedule, self.servers, engine, url, folder, lease)

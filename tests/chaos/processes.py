@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.chaos.trips import HANGING
 from tests.support.forks import FORKS
 from tests.support.worker_process import run_celery, run_command, run_worker
 
@@ -51,6 +52,11 @@ class Worker:
     def started(self) -> bool:
         """Return whether the worker has started to work, which it cannot while the database is down."""
         return self.said.exists() and self.said.stat().st_size > 0
+
+    @property
+    def hangs(self) -> bool:
+        """Return whether the worker's scorer hangs, which the worker may not have noticed yet."""
+        return self.said.exists() and HANGING in self.said.read_text(encoding="utf-8").splitlines()
 
     @property
     def hung(self) -> bool:

@@ -1,11 +1,13 @@
 """A short form of `make chaos` and quick checks of it: no kind of fault changes a result."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
 
+from tests.chaos import schedules
 from tests.chaos.harness import Chaos
-from tests.chaos.schedules import ANYWHERE, UPGRADE, WITH_POSTGRESQL, WITH_REDIS, WITH_SQLITE, draw, short
+from tests.chaos.schedules import UPGRADE, draw, short
 from tests.chaos.servers import Servers
 
 
@@ -31,4 +33,8 @@ def test_the_schedule_of_a_seed_is_always_the_same() -> None:
 
 def test_every_kind_of_fault_is_drawn_among_the_schedules_of_make_chaos() -> None:
     drawn = {kind for seed in range(1, 24) for _, kind in draw(seed).strikes}
-    assert drawn == {UPGRADE, *ANYWHERE, *WITH_POSTGRESQL, *WITH_REDIS, *WITH_SQLITE}
+    tables = [table for name, table in vars(schedules).items() if name.startswith("WITH_")]
+    assert drawn == {UPGRADE, *schedules.ANYWHERE, *(kind for table in tables for kind in table)}
+    drawn |= {schedules.kind_of(trip) for seed in range(1, 24) for trip in draw(seed).trips}
+    for name, pattern in schedules.CLASSES.items():
+        assert any(re.search(pattern, kind) for kind in drawn), name

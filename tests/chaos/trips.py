@@ -32,6 +32,8 @@ POINTS: Final = {
     "reconciling": "with expired leases taken away, before the commit",
 }
 
+HANGING: Final = "hanging"
+"""The line on stdout of a worker whose scoring thread is blocked from now on."""
 ALL_PAGES: Final = 1_073_741_823
 """The largest number of pages that SQLite permits."""
 
@@ -48,6 +50,7 @@ def set_trip(spec: str, scorer: FakeScorer, loop: WorkerLoop) -> None:
         nonlocal left
         left -= 1
         if left == 0 and name == "HANG":
+            print(HANGING, flush=True)
             threading.Event().wait()
         elif left == 0:
             os.kill(os.getpid(), signal.Signals[f"SIG{name}"])

@@ -1,10 +1,8 @@
 """Workers that continue without Redis while it loads, fails over or changes its certificate."""
 
 import os
-import socket
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from registry.db import get_engine
 from tests.integration.test_celery import SHARDS, assert_whole, complete, hints_for
 from tests.operations.secured import Authority, SecuredRedis
 from tests.support.commands import eventually, fake_worker, terminate
+from tests.support.failover import Replica, SentinelServer, relay
 from tests.support.population import queue_evaluation
 from tests.support.services import Command, RedisServer
 
@@ -100,87 +99,10 @@ def test_workers_go_on_while_the_certificate_is_another(engine: Engine, tmp_path
         assert_goes_on(engine, tmp_path, url, lambda: change(another), lambda: change(ours))
 
 
-class Replica(RedisServer):
-    """A replica of another Redis."""
-
-    def __init__(self, primary: RedisServer) -> None:
-        super().__init__()
-        self.primary = primary
-
-    def _command(self, folder: Path) -> Command:
-        return [*super()._command(folder), "--replicaof", "127.0.0.1", str(self.primary.port)]
-
-
-class SentinelServer(RedisServer):
-    """A Sentinel that alone decides which Redis is the primary."""
-
-    name = "Sentinel"
-
-    def __init__(self, primary: RedisServer) -> None:
-        super().__init__()
-        self.primary = primary
-
-    def _prepare(self, folder: Path) -> None:
-        lines = (
-            f"port {self.port}",
-            "bind 127.0.0.1",
-            f"sentinel monitor board 127.0.0.1 {self.primary.port} 1",
-            "sentinel down-after-milliseconds board 500",
-            "sentinel failover-timeout board 3000",
-        )
-        (folder / "sentinel.conf").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-    def _command(self, folder: Path) -> Command:
-        return [self.program, folder / "sentinel.conf", "--sentinel"]
-
-    def primary_port(self) -> int:
-        """Return the port of the primary."""
-        with closing(Redis(port=self.port)) as client:
-            return int(client.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "board")[1])
-
-
-@contextmanager
-def relay(port_now: Callable[[], int]) -> Iterator[str]:
-    """Yield a URL whose connections lead to the port at the time of the connection, as with HAProxy."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-
-        def copy(source: socket.socket, target: socket.socket) -> None:
-            with suppress(OSError):
-                while data := source.recv(65536):
-                    target.sendall(data)
-            for connection in (source, target):
-                with suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)  # the other direction ends, too
-
-        def lead(client: socket.socket) -> None:
-            with client, suppress(OSError, RedisError), socket.create_connection(("127.0.0.1", port_now())) as server:
-                back = threading.Thread(target=copy, args=(server, client))
-                back.start()
-                copy(client, server)
-                back.join()
-
-        def accept() -> None:
-            with suppress(OSError):
-                while True:
-                    leading.append(threading.Thread(target=lead, args=(listening.accept()[0],)))
-                    leading[-1].start()
-
-        leading: list[threading.Thread] = []
-        accepting = threading.Thread(target=accept)
-        accepting.start()
-        try:
-            yield f"redis://127.0.0.1:{listening.getsockname()[1]}/0"
-        finally:
-            listening.shutdown(socket.SHUT_RDWR)
-            for thread in (accepting, *leading):
-                thread.join()
-
-
 def test_workers_live_through_a_failover_by_sentinel(engine: Engine, tmp_path: Path) -> None:
     with RedisServer() as first, Replica(first) as second, SentinelServer(first) as sentinel:
-        with closing(Redis.from_url(first.url)) as client:
-            eventually(lambda: client.info("replication")["connected_slaves"] == 1, "the replica follows")
-        eventually(lambda: knows_replica(sentinel), "Sentinel knows the replica")
+        eventually(lambda: second.follows, "the replica follows")
+        eventually(sentinel.knows, "Sentinel knows the replica")
         with relay(sentinel.primary_port) as url:
             assert_goes_on(
                 engine,
@@ -190,8 +112,3 @@ def test_workers_live_through_a_failover_by_sentinel(engine: Engine, tmp_path: P
                 lambda: eventually(lambda: sentinel.primary_port() == second.port, "Sentinel fails over"),
                 second.url,
             )
-
-
-def knows_replica(sentinel: SentinelServer) -> bool:
-    with closing(Redis(port=sentinel.port)) as client:
-        return len(client.execute_command("SENTINEL", "REPLICAS", "board")) == 1

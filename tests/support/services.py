@@ -391,6 +391,8 @@ class _Server(ABC):
     """Signal for a clean shutdown."""
     immediate_signal = signal.SIGKILL
     """Signal that ends the server as a crash would."""
+    removal = "rm -rf -- $2"
+    """The shell's command that removes the folder $2."""
 
     def __init__(self) -> None:
         self.port = free_port()
@@ -468,7 +470,7 @@ class _Server(ABC):
 
     def _start_guard(self, pid: int, folder: Path) -> subprocess.Popen[bytes]:
         """Start a shell that waits until the tests end for any reason, then kills the server and removes its folder."""
-        script = f"read -r _; kill -{self.immediate_signal.name[3:]} $1; sleep 1; rm -rf -- $2"
+        script = f"read -r _; kill -{self.immediate_signal.name[3:]} $1; sleep 1; {self.removal}"
         return subprocess.Popen(
             ["/bin/sh", "-c", script, "sh", str(pid), str(folder)],
             cwd="/",
