@@ -92,7 +92,7 @@ TABLE: Final[Mapping[str, Subject]] = {
             ),
             Sentence(
                 when.has_noise,
-                "Two answers to one prompt{elsewhere} differ in {repeats_differ} of pairs{net_of_noise}.",
+                "Two answers to one prompt{elsewhere} differ in {repeats_differ} of pairs{net_of_noise}{unexpected}.",
                 topic="noise",
             ),
             Sentence(

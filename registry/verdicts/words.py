@@ -75,6 +75,7 @@ def evaluation_words(facts: Facts) -> Words:
         "elsewhere": " (in another evaluation)" if noise is not None and noise.elsewhere else "",
         "repeats_differ": share(noise.repeats if noise else 0),
         "net_of_noise": _describe_net(facts),
+        "unexpected": _describe_unexpected(facts),
     }
 
 
@@ -92,6 +93,14 @@ def _describe_net(facts: Facts) -> str:
     more = points(noise.effect) + " more" + format_interval("order_loss", Number(0, 0, *noise.interval))
     orders = f"{several_levels(facts.asked)} in {share(noise.orders or 0)}"
     return f", in two {orders}: {more}, over {plural(noise.n, 'question')}"
+
+
+def _describe_unexpected(facts: Facts) -> str:
+    """Return that repeats differ without sampling, for which the order loss does not account; empty if they do not."""
+    noise = facts.noise
+    if noise is None or noise.elsewhere or not noise.repeats or facts.asked.samples is not False:
+        return ""
+    return f", although its protocol does not sample: what {name_varied(facts.asked)} seems to cost may be chance"
 
 
 def _describe_prompting(facts: Facts) -> str:

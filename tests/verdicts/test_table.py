@@ -180,6 +180,24 @@ def test_a_loss_whose_interval_begins_at_zero_is_blamed_nowhere(loss: Facts) -> 
         assert "order-costs" not in {sentence.name.removeprefix("board-") for sentence in say(about, subject)}
 
 
+@pytest.mark.parametrize(
+    ("samples", "noise", "said"),
+    [
+        (False, Noise(0.7), True),
+        (True, Noise(0.7), False),
+        (None, Noise(0.7), False),
+        (False, Noise(0.0), False),
+        (False, Noise(0.7, elsewhere=True), False),
+    ],
+)
+def test_repeats_that_differ_without_sampling_are_said_to_be_unexpected(
+    samples: bool | None, noise: Noise, said: bool
+) -> None:
+    one = replace(facts(replace(FOUR, samples=samples)), noise=noise)
+    (text,) = [sentence.text for sentence in say("evaluation", one) if sentence.topic == "noise"]
+    assert ("although its protocol does not sample: what the order seems to cost may be chance" in text) is said
+
+
 def test_losses_over_some_questions_are_stated_with_them() -> None:
     some = {**LOSS, "order_loss": Number(0.1, 150, 0.083, 0.118), "right_twice_same_order": Number(0.82, 150)}
     conclusion = conclude("evaluation", facts(**some))
