@@ -60,7 +60,8 @@ class Lines:
             if self._empty > EMPTY:
                 self._allowance.refuse_empty(EMPTY)
         self._record += len(line)
-        self._allowance.require_record(self._record, f"line {self.number}")
+        if self._record > RECORD:
+            self._allowance.require_record(self._record, f"line {self.number}")
         if self._packed:
             self._allowance.take(len(line))
         return line
@@ -72,7 +73,7 @@ class Lines:
     def texts(self) -> Iterator[str]:
         """Yield the lines as text, without a byte order mark. Raises UnicodeDecodeError."""
         for line in self:
-            if max(map(line.count, (b",", b";", b"\t"))) > CELLS:
+            if len(line) > CELLS and max(map(line.count, (b",", b";", b"\t"))) > CELLS:
                 self._allowance.refuse_record(f"line {self.number}", f"more than {CELLS:,} cells")
             yield line.removeprefix(b"\xef\xbb\xbf").decode() if self.number == 1 else line.decode()
 

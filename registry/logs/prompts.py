@@ -46,7 +46,11 @@ class PromptFinder:
             self._anchors.setdefault(text[:_ANCHOR], []).append((text, question))
         self._lengths = sorted({len(anchor) for anchor in self._anchors}, reverse=True)
         self._shortest = min(self._lengths, default=0)
-        self._begins = {anchor[: self._shortest] for anchor in self._anchors}
+        self._begins: dict[str, int] = {}
+        for anchor, asked in self._anchors.items():
+            shortest = min(len(question) for question, _ in asked)
+            begin = anchor[: self._shortest]
+            self._begins[begin] = min(shortest, self._begins.get(begin, shortest))
         self._taken: set[int] = set()
 
     def find(self, place: Place, prompt: str) -> tuple[KnownQuestion, str]:
@@ -70,7 +74,8 @@ class PromptFinder:
     def _find_last(self, text: str) -> Iterator[tuple[KnownQuestion, str]]:
         """Yield the questions that begin last in a text, the longest of these only."""
         for start in range(len(text) - 1, -1, -1):
-            if text[start : start + self._shortest] not in self._begins:
+            shortest = self._begins.get(text[start : start + self._shortest])
+            if shortest is None or start + shortest > len(text):
                 continue  # true for nearly all places
             here = [
                 pair

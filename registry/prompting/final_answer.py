@@ -406,9 +406,13 @@ def _match_option_with_label(shown: Shown, body: str, *, whole: bool = False) ->
         return None
     option = shown.position_of_text(match[1])
     if option is None and whole and not _pattern("not_the_answer").search(match[1]):
-        others = any(other[0] in shown.labels for other in shown.word.finditer(match[1]))
+        others = _name_labels(shown, match[1]) - {shown.labels[label]}
         option = label if not others and _normalize(match[1]).casefold().endswith(shown.own[label]) else None
     return None if option is None else _StatedAnswer(option if option == label else None, match[2])
+
+
+def _name_labels(shown: Shown, text: str) -> set[str]:
+    return {match[0] for match in shown.word.finditer(text)} & set(shown.labels)
 
 
 def _match_option(shown: Shown, text: str, at: int, end: int) -> _StatedAnswer | None:
@@ -509,6 +513,8 @@ def _read_line(shown: Shown, text: _Text, number: int) -> tuple[list[Claim], int
                 label = _normalize(text.text[header.end() : end])
                 if (position := shown.position_of_label(label)) is not None:
                     claims.append(Claim("answer-line", start, number, position, label))
+    if any(claim.turned for claim in claims):  # in "B is the answer", nothing follows "the answer"
+        claims = [claim for claim in claims if claim.says is not None or claim.text]
     return claims, count
 
 
@@ -537,8 +543,12 @@ def _read_named(shown: Shown, text: _Text, number: int) -> Iterator[Claim]:
             answer = None if stated is None else _match_option_with_label(shown, stated[0])
             position = None if answer is None else answer.position
         if position is None and text.text.strip() == text.line(number).strip():
-            position = shown.position_of_text(text.text[at:until])
-        if position is not None and not _pattern("not_the_answer").search(text.text, max(start, at - MAX_HEADER), at):
+            words = text.text[at:until]
+            position = shown.position_of_text(words) if shown.position_of_label(_normalize(words)) is None else None
+        if position is None or _name_labels(shown, text.line(number)) - {shown.labels[position]}:
+            continue  # "The options are A. Rome, B. Paris"
+        denied = _pattern("not_the_answer").search(text.text, max(start, at - MAX_HEADER), at)
+        if denied is None and _pattern("corrects").search(text.text, at) is None:
             yield Claim("answer-line", at, number, position, shown.labels[position], explicit=False, turned=True)
 
 
@@ -694,7 +704,8 @@ def _read_lone_answer(shown: Shown, text: _Text, number: int) -> _StatedAnswer |
     for stated in dict.fromkeys((line, _pattern("last_sentence").split(line)[-1])):
         bare = _normalize(stated)
         lead = _pattern("lone_lead").match(bare)
-        bare = _normalize(bare[lead.end() :] if lead is not None else bare) or stated.strip()
+        bare = _pattern("lone_tail").sub("", bare[lead.end() :] if lead is not None else bare)
+        bare = _normalize(bare) or stated.strip()
         label, option = shown.position_of_label(bare), shown.position_of_text(stated)
         option = shown.position_of_text(bare) if option is None else option
         if label is not None:
@@ -726,8 +737,12 @@ def _match_labelled_option(shown: Shown, line: str, *, whole: bool = False) -> i
     own = _match_own_text(shown, position, line, after, len(line))
     rest = line[after + len(own) :]
     explains = _pattern("explains").match(line, after) if whole else None
-    if explains is not None and (own or explains[0][0] in ", "):
-        return None if any(other[0] in shown.labels for other in shown.word.finditer(rest)) else position
+    if explains is not None and (own or explains["why"]):
+        return (
+            None
+            if _name_labels(shown, rest) - {shown.labels[position]} or _pattern("corrects").search(rest)
+            else position
+        )
     return position if own and (not rest.strip(_AROUND) or re.fullmatch(r" \([^()]*\)\.?", rest)) else None
 
 

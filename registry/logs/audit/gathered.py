@@ -120,12 +120,17 @@ def _split_words(text: str) -> list[str]:
     return _WORD.findall(text.casefold())
 
 
+MAX_SKETCHED: Final = 100_000
+"""Only this many characters at the end of a question, and at the beginning of each option, are compared with others."""
+
+
 def _build_sketch(text: str, options: tuple[str, ...]) -> Sketch | None:
+    text = text[-MAX_SKETCHED:]
     words = _split_words(text)
     if len(words) < 8:
         return None
     distinguishing = [word for word in words if any(map(str.isdigit, word)) or word in _NEGATIONS]
-    option_words = _split_words(" ".join(sorted(options)))
+    option_words = _split_words(" ".join(sorted(option[:MAX_SKETCHED] for option in options)))
     last_line = _split_words(text.rpartition("\n")[2]) if "\n" in text else words
     return (
         crc32(" ".join(distinguishing).encode()),
@@ -395,6 +400,8 @@ class Gathered:
         if final is not None and seen.position is None:
             self.note("answers-lost", place, f"reads as {letter(final)}, recorded as no answer")
         elif final is not None and final != seen.position:
+            if seen.options[seen.position or 0].strip() == letter(final):
+                return  # the options are letters, and the text of the recorded one was meant
             name = "thought-read" if thought == seen.position and thought is not None else "answers-misread"
             self.note(name, place, f"reads as {letter(final)}, recorded as {letter(seen.position or 0)}")
         elif final is None and seen.position is not None and thought == seen.position:

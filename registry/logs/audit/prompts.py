@@ -1,7 +1,7 @@
 """Faults of prompts that can be seen in their text."""
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
@@ -111,6 +111,10 @@ def _is_example(seen: Seen, flat: str, text: str, *, lists: bool) -> bool:
     return options_between > 1 if lists else options_between > 0 or "nswer" in between
 
 
+MAX_LABELS: Final = 1_000
+"""Maximum number of places of a label in a prompt that are compared: the last ones."""
+
+
 def _lists_options(seen: Seen, flat: str) -> bool:
     """Return whether the prompt lists options behind labels: at least two of this question's are found there."""
     if not seen.texts:
@@ -126,7 +130,7 @@ def _lists_options(seen: Seen, flat: str) -> bool:
 
 def _is_listed(label: str, text: str, flat: str) -> bool:
     """Return whether a text stands behind a label. It is compared and not searched: patterns compile slowly."""
-    for match in _behind(label).finditer(flat):
+    for match in deque(_behind(label).finditer(flat), MAX_LABELS):
         # A text may begin with a character that closes labels, too.
         if any(flat.startswith(text, at) for at in range(match.end(), max(match.start() + 1, match.end() - 8), -1)):
             return True
