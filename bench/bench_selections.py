@@ -42,6 +42,7 @@ COLUMNS: Final = (
     "average_accuracy@cyclic",
     "fluctuation_rate@cyclic",
     "pct_drop@cyclic",
+    "right_twice_across_orders@cyclic",
 )
 
 

@@ -1,7 +1,7 @@
 """Compute a board's values, intervals, ranks and tiers from the sealed evaluations of its entries."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -43,7 +43,7 @@ from registry.statistics.bootstrap import (
 )
 from registry.statistics.competition_ranks import ranks
 from registry.statistics.order_loss import lift_of_means, limit_order_loss
-from registry.statistics.paired import Paired, differing, enough_differ, paired, with_errors
+from registry.statistics.paired import Paired, differing, enough_differ, paired, squared_differences, with_errors
 from registry.statistics.ranks import rank_intervals, tiers
 from registry.statistics.simultaneous import Comparisons, compare_all
 from registry.tables import (
@@ -361,13 +361,14 @@ class TaskStanding:
 class TaskColumn:
     """One column on one task: the standing of each row, and cached arrays for selections of rows.
 
-    factor: from `sampling_factor`, below 1 if the task's questions are a sample. task: its name.
+    factor: from `sampling_factor`, below 1 if the task's questions are a sample. task: its name. kept: see `_keep`.
     """
 
     metric: str
     standings: Sequence[TaskStanding]
     factor: float = 1.0
     task: str = ""
+    kept: dict[str, tuple[Any, Any]] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def question_samples(self) -> list[tuple[Array, ...] | None]:
@@ -384,16 +385,6 @@ class TaskColumn:
             drawn if standing.clustered is None else _average_samples(self.metric, standing.clustered)
             for standing, drawn in zip(self.standings, self.question_samples, strict=True)
         ]
-
-    @cached_property
-    def in_clusters(self) -> list[bool]:
-        """Return for each row whether it has resampled clusters."""
-        return [standing.clustered is not None for standing in self.standings]
-
-    @cached_property
-    def resting_on(self) -> list[int]:
-        """Return for each row the number of questions behind its interval."""
-        return [standing.resting_on for standing in self.standings]
 
     @cached_property
     def base(self) -> tuple[Array, ...]:
@@ -432,6 +423,15 @@ class TaskColumn:
     def differing(self) -> NDArray[np.uint16]:
         """Return the result of `registry.statistics.paired.differing` for the rows."""
         return differing([part.T for part in self.base])
+
+
+def _keep(tasks: Sequence[TaskColumn], name: str, compute: Callable[[], Any], rows: Sequence[int] = ()) -> Any:
+    """Return a result over these tasks and rows that no weight changes; the first task caches the last one."""
+    key = [task.task for task in tasks], list(rows)
+    kept = tasks[0].kept.get(name)
+    if kept is None or kept[0] != key:
+        kept = tasks[0].kept[name] = key, compute()
+    return kept[1]
 
 
 def _approximate_slopes(function: Callable[..., Array], first: Array, second: Array) -> tuple[Array, Array]:
@@ -611,85 +611,133 @@ def _average_tasks(
 
     weights: None for the unweighted mean. A share of the first mean is computed from the two means over tasks.
     """
-
-    def by_row(of_tasks: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
-        return zip(*([of_task[row] for row in rows] for of_task in of_tasks), strict=True)
-
-    standings_by_row = list(by_row(task.standings for task in tasks))
-    averaged = [_value_over(metric, standings, weights) for standings in standings_by_row]
+    known = _keep(tasks, "rows", dict)
+    over_tasks = [known.get(row) or known.setdefault(row, _OverTasks(metric, tasks, row)) for row in rows]
+    averaged = [_value_over(metric, one, weights) for one in over_tasks]
     drawn: list[tuple[Standing, Array, int]] = []
     clustered: list[tuple[Standing, Array, int]] = []
     compared = tasks if all(task.base for task in tasks) else ()
-    precisions = _precisions(tasks, rows, weights) if compared and len(tasks) > 1 else None
-    for number, (row, standing, standings, parts, units, in_clusters) in enumerate(
-        zip(
-            rows,
-            averaged,
-            standings_by_row,
-            by_row(task.question_samples for task in tasks),
-            by_row(task.resting_on for task in tasks),
-            by_row(task.in_clusters for task in tasks),
-            strict=True,
-        )
-    ):
+    precision = _estimate_precision(tasks, rows, weights) if compared and len(tasks) > 1 else None
+    stretches = [1.0] * len(rows) if precision is None else precision.stretches.tolist()
+    shares = [()] * len(rows) if precision is None else list(zip(*precision.shares.tolist(), strict=True))
+    questions = _count_behind(precision, [one.questions for one in over_tasks])
+    clusters: list[int] = []
+    if any(one.in_clusters for one in over_tasks):
+        clusters = _count_behind(precision, [one.clusters for one in over_tasks])
+    for number, (row, standing, one) in enumerate(zip(rows, averaged, over_tasks, strict=True)):
         if standing.value is None:
             continue
-        alone = _macro_samples(metric, parts, weights)
+        alone = _macro_samples(metric, one.samples, weights)
         if alone is None:
             continue
-        precision = None if precisions is None else precisions[number]
-        standing.samples = alone
-        standing.resting_on = min(units) if precision is None else precision.questions(units)
-        standing.shares = () if precision is None else precision.shares
+        standing.samples, standing.resting_on, standing.shares = alone, questions[number], shares[number]
         standing.tasks, standing.place = compared, row
-        drawn.append((standing, _stretch_samples(alone, precision, min(units)), standing.resting_on))
-        if any(in_clusters):
-            together = _macro_samples(metric, [task.cluster_samples[row] for task in tasks], weights)
+        stretch = stretches[number]
+        drawn.append((standing, _stretch_samples(alone, stretch, one.questions), standing.resting_on))
+        if one.in_clusters:
+            together = _macro_samples(metric, one.cluster_samples, weights)
             if together is not None:
-                unit_counts = [task_standing.clusters or task_standing.resting_on for task_standing in standings]
                 standing.samples = together
-                standing.clusters = sum(task_standing.clusters or task_standing.n for task_standing in standings)
+                standing.clusters = sum(standing.clusters or standing.n for standing in one.standings)
                 standing.design_effect = design_effect(together, alone)
-                effective_units = min(unit_counts) if precision is None else precision.questions(unit_counts)
-                clustered.append((standing, _stretch_samples(together, precision, min(unit_counts)), effective_units))
+                clustered.append((standing, _stretch_samples(together, stretch, one.clusters), clusters[number]))
     for standing, ends in _compute_intervals(metric, drawn):
         standing.interval = ends
     if len(tasks) == 1:
-        for standing, (task_standing,) in zip(averaged, standings_by_row, strict=True):
-            standing.interval = task_standing.stated or standing.interval
+        for standing, one in zip(averaged, over_tasks, strict=True):
+            standing.interval = one.standings[0].stated or standing.interval
     for standing, ends in _compute_intervals(metric, clustered):
         standing.cluster_interval = ends
     return averaged
 
 
-@dataclass(frozen=True)
-class Precision:
-    """The precision of a mean over tasks.
+class _OverTasks:
+    """A row's standings on several tasks, and what no weight changes of its mean.
 
-    shares: each task's share of its variance. at_worst: the same if each task of fewer than MINIMUM_QUESTIONS had the
-    largest possible variance. stretch: see `_precisions`.
+    questions, clusters: for each task, the number of questions behind its interval, and of independent units.
     """
 
-    shares: tuple[float, ...]
-    at_worst: tuple[float, ...]
-    stretch: float
+    def __init__(self, metric: str, tasks: Sequence[TaskColumn], row: int) -> None:
+        self._metric, self._tasks, self._row = metric, tasks, row
+        self.standings = [task.standings[row] for task in tasks]
+        self.n = sum([standing.n for standing in self.standings])
+        self.values = [standing.value for standing in self.standings]
+        self.questions = [standing.resting_on for standing in self.standings]
+        self.clusters = [standing.clusters or standing.resting_on for standing in self.standings]
+        self.in_clusters = any(standing.clustered is not None for standing in self.standings)
 
-    def questions(self, units: Sequence[int]) -> int:
-        """Return the effective number of questions behind the mean: Satterthwaite's degrees of freedom plus 1.
+    @cached_property
+    def samples(self) -> "list[_Summed] | None":
+        """Return the resampled values to average over tasks; None if a task has none."""
+        return _sum_samples([task.question_samples[self._row] for task in self._tasks])
 
-        units: number of questions, or clusters, of each task. A small task counts with its largest possible variance:
-        if the measured variance counted, an interval would be stated just when that variance happens to be too small.
+    @cached_property
+    def cluster_samples(self) -> "list[_Summed] | None":
+        """Return the values of `samples`, but over resampled clusters if questions belong together."""
+        return _sum_samples([task.cluster_samples[self._row] for task in self._tasks])
+
+
+@dataclass(frozen=True)
+class _Summed:
+    """Resampled values on each task, and their sum."""
+
+    parts: Sequence[Array]
+    total: Array
+
+
+def _sum_samples(of_tasks: Sequence[tuple[Array, ...] | None]) -> list[_Summed] | None:
+    """Sum the result of `_average_samples` of each task; None if a task has none."""
+    if None in of_tasks:
+        return None
+    summed = []
+    for parts in zip(*filter(None, of_tasks), strict=True):
+        total = parts[0]
+        if len(parts) > 1:
+            total = parts[0] + parts[1]
+            for part in parts[2:]:
+                total += part
+        summed.append(_Summed(parts, total))
+    return summed
+
+
+@dataclass(frozen=True)
+class Precision:
+    """The precision of means over tasks.
+
+    shares: each task's share of the variance, shape (tasks, rows). at_worst: the same if each task of fewer than
+    MINIMUM_QUESTIONS had the largest possible variance. stretches: shape (rows,), see `_estimate_precision`.
+    """
+
+    shares: Array
+    at_worst: Array
+    stretches: Array
+
+    def questions(self, units: Sequence[Sequence[int]]) -> list[int]:
+        """Return the effective number of questions behind each mean: Satterthwaite's degrees of freedom plus 1.
+
+        units: for each row, the number of questions, or clusters, of each task. A small task counts with its largest
+        possible variance: if the measured variance counted, an interval would be stated just when that variance
+        happens to be too small.
         """
-        uncertain = sum(share**2 / max(1, count - 1) for share, count in zip(self.at_worst, units, strict=True))
-        return int(1 / uncertain + 1 + 1e-6) if uncertain > 0 else sum(units)
+        counts = np.array(units).T
+        uncertain = (self.at_worst**2 / np.maximum(1, counts - 1)).sum(axis=0)
+        known = uncertain > 0
+        behind = np.divide(1, uncertain, out=np.zeros_like(uncertain), where=known) + 1 + 1e-6
+        effective: list[int] = np.where(known, behind, counts.sum(axis=0)).astype(int).tolist()
+        return effective
 
 
-def _precisions(tasks: Sequence[TaskColumn], rows: Sequence[int], weights: Sequence[int] | None) -> list[Precision]:
+def _count_behind(precision: Precision | None, units: Sequence[Sequence[int]]) -> list[int]:
+    """Return the effective number of questions, or clusters, behind each mean. units: as for `Precision.questions`."""
+    return list(map(min, units)) if precision is None else precision.questions(units)
+
+
+def _estimate_precision(tasks: Sequence[TaskColumn], rows: Sequence[int], weights: Sequence[int] | None) -> Precision:
     """Return the precision of the mean over tasks, for each row.
 
     A few questions with equal values determine a task's variance poorly. So two questions are added to each task, with
-    the deviations h and −h, where h² = Σx⁴/Σx² over all tasks is the square of a typical deviation. stretch: the factor
-    by which this raises the standard deviation.
+    the deviations h and −h, where h² = Σx⁴/Σx² over all tasks is the square of a typical deviation. stretches: the
+    factors by which this raises the standard deviations.
     Source: Satterthwaite, *An Approximate Distribution of Estimates of Variance Components* (1946).
     """
     times = [1] * len(tasks) if weights is None else weights
@@ -707,12 +755,7 @@ def _precisions(tasks: Sequence[TaskColumn], rows: Sequence[int], weights: Seque
     at_worst = np.where(n < MINIMUM_QUESTIONS, np.maximum(variances, scale * largest / numbers), variances)
     resampled = (scale * second / numbers**2).sum(axis=0)
     stretch = np.sqrt(np.divide(variances.sum(axis=0), resampled, out=np.ones_like(total), where=resampled > 0))
-    return [
-        Precision(tuple(shares), tuple(largest_shares), max(1.0, factor))
-        for shares, largest_shares, factor in zip(
-            _shares(variances).T.tolist(), _shares(at_worst).T.tolist(), stretch.tolist(), strict=True
-        )
-    ]
+    return Precision(_shares(variances), _shares(at_worst), np.maximum(1.0, stretch))
 
 
 def _shares(variances: Array) -> Array:
@@ -723,49 +766,45 @@ def _shares(variances: Array) -> Array:
     return np.asarray(np.divide(variances, total, out=np.zeros(variances.shape), where=total > 0))
 
 
-def _stretch_samples(samples: Array, precision: Precision | None, fewest: int) -> Array:
+def _stretch_samples(samples: Array, stretch: float, units: Sequence[int]) -> Array:
     """Return the samples with larger deviations if a task has too few questions for its variance to be known."""
-    if precision is None or fewest >= MINIMUM_QUESTIONS or precision.stretch == 1.0:
+    if stretch == 1.0 or min(units) >= MINIMUM_QUESTIONS:
         return samples
     middle = np.nanmean(samples)
-    return np.asarray(middle + precision.stretch * (samples - middle))
+    return np.asarray(middle + stretch * (samples - middle))
 
 
-def _value_over(metric: str, tasks: Sequence[TaskStanding], weights: Sequence[int] | None) -> Standing:
+def _value_over(metric: str, tasks: _OverTasks, weights: Sequence[int] | None) -> Standing:
     """Return the standing over tasks without anything that is computed from resamples."""
-    n = sum([task.n for task in tasks])
-    values = [task.value for task in tasks]
-    if None in values:
-        return Standing(None, n)
+    if None in tasks.values:
+        return Standing(None, tasks.n)
     function = FUNCTIONS_OF_TWO_MEANS.get(metric)
     if function is not None and function.share_of_first:
-        value = average_over_tasks(function, [task.means for task in tasks], weights)
+        value = average_over_tasks(function, [standing.means for standing in tasks.standings], weights)
     else:
-        value = average_over_tasks(None, list(zip(values, strict=True)), weights)
-    return Standing(value, n)
+        value = average_over_tasks(None, [(value,) for value in tasks.values], weights)
+    return Standing(value, tasks.n)
 
 
-def _macro_samples(
-    metric: str, of_tasks: Sequence[tuple[Array, ...] | None], weights: Sequence[int] | None
-) -> Array | None:
-    """Return the column's value in each resample, from `_average_samples` of each task; None if a task has none."""
-    if None in of_tasks:
+def _macro_samples(metric: str, summed: Sequence[_Summed] | None, weights: Sequence[int] | None) -> Array | None:
+    """Return the column's value in each resample; None if a task has no resamples."""
+    if summed is None:
         return None
-    means = [_average(parts, weights) for parts in zip(*filter(None, of_tasks), strict=True)]
+    means = [_average(one, weights) for one in summed]
     return means[0] if len(means) == 1 else combine(FUNCTIONS_OF_TWO_MEANS[metric].function, *means)
 
 
-def _average(parts: Sequence[Array], weights: Sequence[int] | None) -> Array:
-    """Compute the weighted average of the arrays without first stacking them."""
-    if len(parts) == 1:
-        return parts[0]
-    times = [1] * len(parts) if weights is None else weights
-    total = times[0] * parts[0]
-    scaled = np.empty_like(total)
-    for times_of_task, part in zip(times[1:], parts[1:], strict=True):
-        total += part if times_of_task == 1 else np.multiply(part, times_of_task, out=scaled)
-    total /= sum(times)
-    return total
+def _average(summed: _Summed, weights: Sequence[int] | None) -> Array:
+    """Compute the weighted average over tasks: only unusual weights are added to the sum."""
+    if weights is None:
+        return summed.total if len(summed.parts) == 1 else np.asarray(summed.total / len(summed.parts))
+    usual = max(weights, key=weights.count)
+    average = usual * summed.total
+    for times, part in zip(weights, summed.parts, strict=True):
+        if times != usual:
+            average += (times - usual) * part
+    average /= sum(weights)
+    return average
 
 
 def _compute_intervals(
@@ -866,7 +905,9 @@ def _compare_pairs(
         pairs = enough_differ([task.differing for task in tasks]).select(places)
         if metric not in FUNCTIONS_OF_TWO_MEANS:
             times = [1] * len(tasks) if weights is None else weights
-            pairs = with_errors(pairs.enough, [task.base[0][places].T for task in tasks], times, factors)
+            values_of_tasks = [task.base[0][places].T for task in tasks]
+            typical = _keep(tasks, "squares", lambda: squared_differences(values_of_tasks), places)
+            pairs = with_errors(pairs.enough, values_of_tasks, times, factors, typical)
     if all(standing.clusters is None for standing in standings):
         return pairs
     return pairs.at_least(np.sqrt(_variances_of_differences(samples)))

@@ -42,6 +42,10 @@ DIFFERING: Final = 10
 """Fewest differing questions for which a difference is stated, unless all values are 0 or 1."""
 MANY: Final = 1e9
 """Degrees of freedom of a variance that is known exactly."""
+FURTHEST: Final = 30.0
+"""Limit from which the deviates of all ratios are computed: the largest deviate of a finite ratio is about 37."""
+NEARLY: Final = 1e-6
+"""Share of a limit within which a ratio's deviate is computed. It never changes a result."""
 EQUAL: Final = 1e-9
 """Values are equal if they differ by no more than this."""
 MODELS_AT_ONCE: Final = 64
@@ -98,13 +102,16 @@ class Paired:
 
         Over several tasks it is the deviate of the normal distribution that is as improbable as that of Student's.
         """
+        ratios = self.student_ratios()
+        return ratios if ratios is None or self.freedom is None else as_normal(ratios, self.freedom)
+
+    def student_ratios(self) -> Floats | None:
+        """Return the `ratios` of Student's distribution, whose degrees of freedom are in `freedom`."""
         if self.difference is None or self.error is None or self.slack is None:
             return None
         beyond = np.maximum(0.0, np.abs(self.difference) - self.slack)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratios = np.nan_to_num(beyond / self.error, nan=0.0, posinf=np.inf)
-        if self.freedom is not None:
-            ratios = _as_normal(ratios, self.freedom)
         return np.asarray(np.sign(self.difference) * ratios)
 
     def at_least(self, errors: Floats) -> "Paired":
@@ -123,20 +130,48 @@ class Paired:
         return Paired(self.enough[chosen], difference, error, slack, freedom, self.bound)
 
 
-def _as_normal(ratios: Floats, freedom: Floats) -> Floats:
-    """Return the normal deviates that are as improbable as ratios of Student's distribution.
+def as_normal(ratios: Floats, freedom: Floats) -> Floats:
+    """Return the normal deviates that are as improbable as ratios of Student's distribution, with their signs.
 
-    ratios: not negative, 0 for a model and itself. Both have the shape (models, models) and are symmetric.
+    Both have the shape (models, models). The sizes of ratios and `freedom` are symmetric.
     """
+    # The distribution takes long.
+    half = np.triu_indices(len(ratios), 1)
+    deviates = np.zeros_like(ratios)
+    deviates[half] = _deviates(np.abs(ratios[half]), freedom[half])
+    return np.asarray(np.sign(ratios) * (deviates + deviates.T))
+
+
+def _deviates(values: Floats, freedoms: Floats) -> Floats:
+    """Compute `as_normal` for ratios that are not negative, of any shape."""
     from scipy.special import ndtri, stdtr
 
-    # Both tables are symmetric, and the distribution takes long.
-    half = np.triu_indices(len(ratios), 1)
-    values, freedoms = ratios[half], freedom[half]
     below = stdtr(freedoms, -values * np.sqrt(freedoms / (freedoms + 1)))
-    deviates = np.zeros_like(ratios)
-    deviates[half] = np.where(np.isinf(values), values, -ndtri(np.maximum(below, np.finfo(np.float64).tiny)))
-    return deviates + deviates.T
+    return np.where(np.isinf(values), values, -ndtri(np.maximum(below, np.finfo(np.float64).tiny)))
+
+
+def exceed(ratios: Floats, freedom: Floats, limit: float, asked: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return whether each deviate of `as_normal` is above a positive limit; False for pairs that are not in `asked`.
+
+    Deviates rise with the degrees of freedom. So most ratios are decided by the limits for the fewest and the most of
+    them, then by those for the powers of two around their own, and few deviates are computed.
+    """
+    from scipy.special import ndtr, stdtrit
+
+    fewest, most = float(freedom.min(initial=MANY)), float(freedom.max(initial=1.0))
+    if not (fewest >= 1.0 and limit < FURTHEST):
+        return np.asarray(asked & (as_normal(ratios, freedom) > limit))
+    powers = 2.0 ** np.arange(math.frexp(fewest)[1] - 1, math.frexp(most)[1] + 1)
+    limits = -stdtrit(powers, ndtr(-limit)) * np.sqrt((powers + 1) / powers)
+    above = asked & (ratios > limits[0] * (1 + NEARLY))
+    places = np.nonzero(asked & (ratios >= limits[-1] * (1 - NEARLY)) & ~above)
+    values, freedoms = ratios[places], freedom[places]
+    power = np.frexp(freedoms)[1] - math.frexp(fewest)[1]
+    exceeding = values > (limits * (1 + NEARLY))[power]
+    near = (values >= (limits * (1 - NEARLY))[power + 1]) & ~exceeding
+    exceeding[near] = _deviates(values[near], freedoms[near]) > limit
+    above[places] = exceeding
+    return np.asarray(above)
 
 
 def quantile(questions: float | None) -> float:
@@ -177,17 +212,49 @@ def paired(
     return with_errors(enough, [base[0] for base in tasks], times, scales) if len(tasks[0]) == 1 else Paired(enough)
 
 
+def squared_differences(values: Sequence[Floats]) -> Floats:
+    """Return the square of each pair's typical difference, for models that have values of all questions.
+
+    It is Σd⁴/Σd² over the questions of all tasks; 0 if the models' values are equal. values: as for `with_errors`.
+    """
+    models = values[0].shape[1]
+    x = np.concatenate([answers - answers.sum(axis=1, keepdims=True) / models for answers in values])
+    x2 = x**2
+    own_second, own_fourth = x2.sum(axis=0), (x2**2).sum(axis=0)
+    left, right = np.concatenate([-4 * x2 * x, 6 * x2, -4 * x]), np.concatenate([x, x2, x2 * x])
+    typical = np.empty((models, models))
+    for start in range(0, models, MODELS_AT_ONCE):
+        rows, after = slice(start, start + MODELS_AT_ONCE), slice(start, None)
+        both = np.add.outer(own_second[rows], own_second[after])
+        total = both - 2 * (x[:, rows].T @ x[:, after])
+        fourth = np.add.outer(own_fourth[rows], own_fourth[after]) + left[:, rows].T @ right[:, after]
+        np.maximum(fourth, np.finfo(np.float64).tiny, out=fourth)
+        part = np.divide(fourth, total, out=np.zeros_like(total), where=total > EQUAL * both)
+        typical[rows, after] = part
+        typical[after, rows] = part.T
+    return typical
+
+
 def with_errors(
-    enough: NDArray[np.bool_], values: Sequence[Floats], times: Sequence[int], factors: Sequence[float]
+    enough: NDArray[np.bool_],
+    values: Sequence[Floats],
+    times: Sequence[int],
+    factors: Sequence[float],
+    typical: Floats | None = None,
 ) -> Paired:
     """Compare every pair of models by values that are not all 0 or 1.
 
-    enough: as in Paired; the other parameters as for `paired`.
+    enough: as in Paired. typical: `squared_differences` of the values, if already computed. The other parameters as for
+    `paired`.
     """
     spans = [np.nanmax(part) - np.nanmin(part) for part in values if (~np.isnan(part)).any()]
     largest = max(map(float, spans), default=0.0)
-    together = _sum_measured_tasks if any(np.isnan(part).any() for part in values) else _sum_whole_measured_tasks
-    return _paired(enough, together(values, times, factors, largest), times, max(1.0, largest))
+    if any(np.isnan(part).any() for part in values):
+        sums = _sum_measured_tasks(values, times, factors, largest)
+    else:
+        typical = squared_differences(values) if typical is None else typical
+        sums = _sum_whole_tasks(values, times, factors, largest, typical)
+    return _paired(enough, sums, times, max(1.0, largest))
 
 
 @dataclass(frozen=True)
@@ -246,51 +313,34 @@ def _sum_tasks(values: Sequence[Floats], times: Sequence[int], factors: Sequence
 
 
 def _sum_answered_tasks(values: Sequence[Floats], times: Sequence[int], factors: Sequence[float]) -> _Sums:
-    """Compute `_sum_tasks` for models that all answered all questions, hundreds of them in some milliseconds.
+    """Compute `_sum_tasks` for models that all answered all questions, hundreds of them in some milliseconds."""
+    # Each difference is 0 or 1, and so is a typical one.
+    sums = _sum_whole_tasks(values, times, factors, 1.0, None)
+    return replace(sums, slack=_largest_slack(values, times))
 
-    With r right answers to n questions, b − c is the difference of the models' r, and b + c = (n − Σ xy)/2 of answers
-    x, y = ±1: so the sums over tasks are products of matrices.
+
+def _largest_slack(values: Sequence[Floats], times: Sequence[int]) -> Floats:
+    """Return the largest correction of any task for each pair of models that all answered all questions.
+
+    b + c = (n − Σ xy)/2 of answers x, y = ±1, whose products are exact in single precision.
     """
     models = values[0].shape[1]
-    share, right, third = np.zeros(models), [], []
-    constant = 0.0
-    signs: list[Floats] = []
-    products_by_size: dict[tuple[int, int], NDArray[np.float32]] = {}
-    squared, few = np.zeros((2, models, models))
-    for task_times, answers, factor in zip(times, values, factors, strict=True):
-        n = len(answers)
-        counts = answers.sum(axis=0)
-        share += task_times / (n + 2) * counts
-        right.append(counts - n / 2)
-        scale = task_times * factor / (n + 2)
-        third.append(scale**2 / (n + 2))
-        constant += scale**2 * (2 + n / 2)
-        signs.append(answers * scale - scale / 2)
-        ones = (2 * answers - 1).astype(np.float32)
-        products = ones.T @ ones
-        if len(values) > 1:
-            own = 2 + (n - products) / 2 - np.subtract.outer(counts, counts) ** 2 / (n + 2)
-            if n < DIFFERING:
-                few += scale**2 * (n + 2 - own)
-            else:
-                squared += (scale**2 * own) ** 2 / (n - 1)
-        np.minimum(
-            products, products_by_size.setdefault((n, task_times), products), out=products_by_size[n, task_times]
-        )
-    squares = np.stack(right)
-    scaled = squares * np.sqrt(third)[:, np.newaxis]
-    together = np.concatenate([*signs, scaled])
-    # 2 Σ xy/4 of the weighted answers, and the square of the difference of two r, multiplied out.
-    mixed = 2 * (together[: -len(squares)].T @ together[: -len(squares)])
-    own = (scaled**2).sum(axis=0)
-    variance = constant - mixed - np.add.outer(own, own) + 2 * (scaled.T @ scaled) + few
     slack = np.zeros((models, models))
-    for (n, task_times), products in products_by_size.items():
-        if n == 0:
-            continue
-        nearly_all = _if_nearly_all(0.5 - products.astype(np.float64) / (2 * n))
-        np.maximum(slack, task_times / (n + 2) * nearly_all, out=slack)
-    return _Sums(np.subtract.outer(share, share), variance, squared, slack)
+    ones = [(2 * answers - 1).astype(np.float32) for answers in values]
+    for start in range(0, models, MODELS_AT_ONCE):
+        rows, after = slice(start, start + MODELS_AT_ONCE), slice(start, None)
+        least_by_size: dict[tuple[int, int], NDArray[np.float32]] = {}
+        for task_times, answers in zip(times, ones, strict=True):
+            products = answers[:, rows].T @ answers[:, after]
+            least = least_by_size.setdefault((len(answers), task_times), products)
+            np.minimum(products, least, out=least)
+        part = slack[rows, after]
+        for (n, task_times), least in least_by_size.items():
+            if n > 0:
+                nearly_all = _if_nearly_all(0.5 - least.astype(np.float64) / (2 * n))
+                np.maximum(part, task_times / (n + 2) * nearly_all, out=part)
+        slack[after, rows] = part.T
+    return slack
 
 
 def _sum_measured_tasks(
@@ -337,23 +387,26 @@ def _sum_measured_tasks(
     return _Sums(difference, one + typical * other, squares, np.zeros_like(difference))
 
 
-def _sum_whole_measured_tasks(
-    values: Sequence[Floats], times: Sequence[int], factors: Sequence[float], largest: float
+def _sum_whole_tasks(
+    values: Sequence[Floats],
+    times: Sequence[int],
+    factors: Sequence[float],
+    largest: float,
+    typical: Floats | None,
 ) -> _Sums:
-    """Compute `_sum_measured_tasks` for models that have values of all questions.
+    """Compute `_sum_measured_tasks` for models that have values of all questions; the slack is 0.
 
-    Each task has the same number of questions for all pairs, so every sum over questions is a product of matrices.
-    Tables are symmetric, and computed for MODELS_AT_ONCE models and those after them: all pairs do not fit into a
-    cache.
+    typical: from `squared_differences`; None for 0/1 values, for which it is 1. Each task has the same number of
+    questions for all pairs, so every sum over questions is a product of matrices. Tables are symmetric, and computed
+    for MODELS_AT_ONCE models and those after them: all pairs do not fit into a cache.
     """
     models = values[0].shape[1]
     share, ones = np.zeros(models), np.ones(models)
     constant = other = other_other = 0.0
-    centred, products = [], []
+    products = []
     for times_task, factor, answers in zip(times, factors, values, strict=True):
         n, scale = len(answers), (times_task * factor) ** 2
         x = answers - answers.sum(axis=1, keepdims=True) / models
-        centred.append(x)
         sums = x.sum(axis=0) / (n + 2)
         share += times_task * sums
         if n < DIFFERING and len(values) > 1:
@@ -361,35 +414,29 @@ def _sum_whole_measured_tasks(
             continue
         # a of `_sum_measured_tasks`, multiplied out; b is one number.
         scaled, means = x * (math.sqrt(scale) / (n + 2)), sums * math.sqrt(scale / (n + 2))
-        own = (scaled**2).sum(axis=0) - means**2
-        left, right = np.vstack([-2 * scaled, 2 * means, own, ones]), np.vstack([scaled, means, ones, own])
         b, freedom = 2 * scale / (n + 2) ** 2, max(1, n - 1)
+        own = (scaled**2).sum(axis=0) - means**2 + (b / 2 if typical is None else 0.0)
+        left, right = np.vstack([-2 * scaled, 2 * means, own, ones]), np.vstack([scaled, means, ones, own])
         products.append((left, right, 1 / freedom, b / freedom))
         other += b
         other_other += b**2 / freedom
-    x = np.concatenate(centred)
-    x2 = x**2
-    own_second, own_fourth = x2.sum(axis=0), (x2**2).sum(axis=0)
-    left, right = np.concatenate([-4 * x2 * x, 6 * x2, -4 * x]), np.concatenate([x, x2, x2 * x])
     variance, squares = np.empty((2, models, models))
     for start in range(0, models, MODELS_AT_ONCE):
         rows, after = slice(start, start + MODELS_AT_ONCE), slice(start, None)
-        both = np.add.outer(own_second[rows], own_second[after])
-        total = both - 2 * (x[:, rows].T @ x[:, after])
-        total[total <= EQUAL * both] = 0.0
-        fourth = np.add.outer(own_fourth[rows], own_fourth[after]) + left[:, rows].T @ right[:, after]
-        typical = np.divide(np.maximum(fourth, 0.0), total, out=np.zeros_like(total), where=total > 0)
-        one, one_one, one_other = np.zeros((3, *total.shape))
+        one, one_one, one_other = np.zeros((3, len(ones[rows]), models - start))
         for of_rows, of_others, by_freedom, b_by_freedom in products:
             a = of_rows[:, rows].T @ of_others[:, after]
             one += a
-            one_other += a * b_by_freedom
+            if typical is not None:
+                one_other += a * b_by_freedom
             np.multiply(a, a, out=a)
             a *= by_freedom
             one_one += a
-        one[total == 0] = 0.0
-        parts = constant + one + typical * other, one_one + 2 * typical * one_other + typical**2 * other_other
-        for table, part in zip((variance, squares), parts, strict=True):
+        if typical is not None:
+            h2 = typical[rows, after]
+            one = np.where(h2 > 0, one + h2 * other, 0.0)
+            one_one = np.where(h2 > 0, one_one + 2 * h2 * one_other + h2**2 * other_other, 0.0)
+        for table, part in ((variance, constant + one), (squares, one_one)):
             table[rows, after] = part
             table[after, rows] = part.T
     return _Sums(np.subtract.outer(share, share), variance, squares, np.zeros((models, models)))

@@ -14,6 +14,7 @@ Hypothesis Testing* (2005).
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from registry.statistics.bootstrap import LARGEST_SKEWNESS, LARGEST_UNDEFINED_SHARE, MINIMUM_QUESTIONS, share_below
 from registry.statistics.competition_ranks import RANK_TOLERANCE
-from registry.statistics.paired import Paired, quantile
+from registry.statistics.paired import Paired, as_normal, exceed, quantile
 from registry.statistics.ranks import Tier, check_samples, tiers_where
 
 Floats = NDArray[np.float64]
@@ -52,18 +53,24 @@ class Comparisons:
 
     beats: shape (models, models), whether the row's model is shown to be better than the column's, with all pairs
     tested at once.
-    ratios: shape (models, models), each difference over its standard error; NaN on the diagonal and for pairs that are
-    not compared.
-    standard_errors: shape (models, models), of each pair's difference, with the same NaN.
+    standard_errors: shape (models, models), of each pair's difference; NaN on the diagonal and for pairs that are not
+    compared.
     critical_value: the limit of a ratio in the first step, as a normal quantile; None if nothing was compared.
     questions: as for `compare_all`.
     """
 
     beats: Pairs
-    ratios: Floats
     standard_errors: Floats
     critical_value: float | None
     questions: int | None
+    _family: "_Family"
+
+    @cached_property
+    def ratios(self) -> Floats:
+        """Return each difference over its standard error, shape (models, models), with the same NaN."""
+        family = self._family
+        ratios = family.ratios if family.freedom is None else as_normal(family.ratios, family.freedom)
+        return family.expand(np.where(family.compared, ratios, np.nan))
 
     @property
     def told_apart(self) -> Pairs:
@@ -138,10 +145,10 @@ def compare_all(
     beats, critical = _step_down(family, family.compared, _critical_value(family), questions)
     return Comparisons(
         family.expand(beats, fill=False),
-        family.expand(np.where(family.compared, family.ratios, np.nan)),
         family.expand(np.where(family.compared, family.errors, np.nan)),
         critical,
         questions,
+        family,
     )
 
 
@@ -150,8 +157,9 @@ class _Family:
     """All ordered pairs of the compared models, with signs chosen so that higher is better.
 
     place: shape (compared,), the indices of these among all `models`.
-    ratios: for each pair, its difference over its standard error in `errors`. spread: the standard deviation of its
-    resamples. compared: which pairs are compared. All four have the shape (compared, compared).
+    ratios: for each pair, its difference over its standard error in `errors`. freedom: degrees of freedom of `ratios`;
+    None if they are normal deviates. spread: the standard deviation of its resamples. compared: which pairs are
+    compared. All five have the shape (compared, compared).
     rows: shape (compared, resamples), each model's resampled values around their mean. weights: 1 / spread; 0 if the
     spread is 0.
     adjusted: whether ratios and errors are adjusted for 0/1 values.
@@ -160,12 +168,19 @@ class _Family:
     models: int
     place: NDArray[np.intp]
     ratios: Floats
+    freedom: Floats | None
     errors: Floats
     spread: Floats
     compared: Pairs
     rows: Ratios
     weights: Ratios
     adjusted: bool
+
+    def exceed(self, limit: float, left: Pairs) -> Pairs:
+        """Return the pairs that are left whose ratio, as a normal deviate, is above the limit."""
+        if self.freedom is None:
+            return left & (self.ratios > limit)
+        return exceed(self.ratios, self.freedom, limit, left)
 
     def expand(self, table: NDArray[np.generic], fill: float = math.nan) -> NDArray:  # type: ignore[type-arg]
         """Expand a table of the compared models to all models."""
@@ -192,21 +207,22 @@ def _family(
     model_samples = samples.T if len(place) == len(values) else samples.T[place]
     deviations = _deviations(model_samples, sign, whole=not undefined[place].any())
     compared_pairs = None if pairs is None else pairs.select(place.tolist())
-    pair_ratios = None if compared_pairs is None else compared_pairs.ratios()
+    pair_ratios = None if compared_pairs is None else compared_pairs.student_ratios()
     spread, compared = _spread(deviations, skewed=pair_ratios is not None)
     constant = (spread == 0) & (np.abs(differences) > RANK_TOLERANCE)
     weights = np.divide(1, spread, out=np.zeros_like(spread), where=spread > 0)
-    ratios, errors = differences * weights, spread
+    ratios, errors, freedom = differences * weights, spread, None
     adjusted = False
     if compared_pairs is not None:
         compared &= compared_pairs.enough
         if pair_ratios is not None and compared_pairs.error is not None:
             # Adjusted for few questions that differ, so that a skew difference is compared, too.
             ratios, errors, adjusted = sign * pair_ratios, compared_pairs.error, True
+            freedom = compared_pairs.freedom
             compared = compared_pairs.enough & ~np.eye(len(place), dtype=np.bool_)
     ratios = np.where(constant, np.copysign(np.inf, differences), ratios)
     rows, scales = deviations.astype(np.float32), weights.astype(np.float32)
-    return _Family(len(values), place, ratios, errors, spread, compared, rows, scales, adjusted)
+    return _Family(len(values), place, ratios, freedom, errors, spread, compared, rows, scales, adjusted)
 
 
 def _deviations(rows: Floats, sign: float, *, whole: bool) -> Floats:
@@ -284,7 +300,7 @@ def _step_down(
     while left.any():
         critical = critical_value(left)
         first = critical if first is None else first
-        newly_rejected = left & (family.ratios > _widen(critical, questions))
+        newly_rejected = family.exceed(_widen(critical, questions), left)
         if not newly_rejected.any():
             break
         rejected |= newly_rejected

@@ -6,20 +6,23 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from registry.boards.definition import BoardDefinition, SuiteDefinition
+from bench.bench_small_tasks import column_of
+from registry.boards.definition import BoardDefinition, SuiteDefinition, parse_column
 from registry.boards.reading import snapshot_as_of
 from registry.boards.selected import build_selection, models_of, narrow_board, values_of
 from registry.boards.snapshots import refresh_boards, snapshot_document
+from registry.boards.standings import standings_over
 from registry.boards.store import board_definition, import_board, import_suite
 from registry.db import read_session, write_session
 from registry.digests import sha256_text
 from registry.errors import UsageError
 from registry.revisions.store import RevisionRequest, add_revision
-from registry.tables import BoardSnapshot
+from registry.tables import BoardSnapshot, Model, ModelRevision
 from tests.boards.outputs import import_all
 from tests.conftest import FilledDatabases
 from tests.outputs.conftest import Registry, four_options
@@ -27,7 +30,13 @@ from tests.outputs.conftest import Registry, four_options
 pytestmark = pytest.mark.one_engine
 
 TASKS = ("first", "second", "third")
-COLUMNS = ("accuracy@cyclic", "worst_accuracy@cyclic", "fluctuation_rate@cyclic", "pct_drop@cyclic")
+COLUMNS = (
+    "accuracy@cyclic",
+    "worst_accuracy@cyclic",
+    "fluctuation_rate@cyclic",
+    "pct_drop@cyclic",
+    "right_twice_across_orders@cyclic",
+)
 MODELS = {
     f"m{number}": {
         "family": f"family-{number % 3}",
@@ -170,3 +179,34 @@ def test_the_day_of_a_models_release_is_a_day(board: Engine) -> None:
     described = {"released": "2025-02-30"}
     with write_session(board) as session, pytest.raises(UsageError, match="give a day, YYYY-MM-DD"):
         add_revision(session, "m0", RevisionRequest("external"), described)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "average_accuracy"])
+def test_columns_that_ranked_other_selections_rank_as_new_ones(metric):
+    column, revision = parse_column(f"{metric}@cyclic"), ModelRevision(number=1, model=Model(name="model"))
+
+    def columns():
+        generator = np.random.default_rng(3)
+        right = np.linspace(0.3, 0.8, 6)
+        return [
+            column_of(generator.binomial(levels, right, (size, 6)) / levels, size, f"task-{size}", metric)
+            for size, levels in zip(
+                (40, 60, 12, 31), (1, 1, 1, 1) if metric == "accuracy" else (4, 4, 4, 4), strict=True
+            )
+        ]
+
+    def rank(tasks, chosen, weights, rows):
+        by_task = [{column.name: tasks[place]} for place in chosen]
+        placed, together = standings_over([column], [(row, revision, True) for row in rows], by_task, weights)
+        return [one[column.name].document() for one in placed], together[column.name].document()
+
+    used = columns()
+    for chosen, weights, rows in (
+        ((0, 1, 2, 3), None, range(6)),
+        ((0, 1, 2, 3), [1, 3, 1, 1], range(6)),
+        ((0, 1, 3), [2, 1, 5], range(6)),
+        ((0, 1, 3), [2, 1, 5], (0, 2, 3, 5)),
+        ((0, 1, 2, 3), [1, 3, 1, 1], (0, 2, 3, 5)),
+        ((0,), None, (1, 2)),
+    ):
+        assert rank(used, chosen, weights, rows) == rank(columns(), chosen, weights, rows)

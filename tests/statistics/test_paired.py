@@ -11,14 +11,16 @@ from bench.bench_pairs import EQUALS, SHARES, count_distinguished, simulate
 from registry.statistics import paired as module
 from registry.statistics.bootstrap import resample_means
 from registry.statistics.paired import (
-    _as_normal,
     _sum_answered_tasks,
     _sum_measured_tasks,
     _sum_tasks,
-    _sum_whole_measured_tasks,
+    _sum_whole_tasks,
     adjust,
+    as_normal,
+    exceed,
     paired,
     quantile,
+    squared_differences,
 )
 from registry.statistics.ranks import are_separated, tiers
 from registry.statistics.simultaneous import compare_all
@@ -134,11 +136,16 @@ def test_models_with_all_values_are_compared_as_any_others(weights):
     for task in tasks:
         task[:, 1] = task[:, 0]
     arguments = tasks, weights, (0.5, 1.0, 0.8), 1.0
-    expected, actual = asdict(_sum_measured_tasks(*arguments)), asdict(_sum_whole_measured_tasks(*arguments))
+    expected, actual = (
+        asdict(_sum_measured_tasks(*arguments)),
+        asdict(_sum_whole_tasks(*arguments, squared_differences(tasks))),
+    )
     for name, part in actual.items():
         assert part == pytest.approx(expected[name], rel=1e-9, abs=1e-12), name
     one = [task[:1] for task in tasks[:1]], weights[:1], (1.0,), 1.0  # a single question, and no small task
-    assert _sum_whole_measured_tasks(*one).variance == pytest.approx(_sum_measured_tasks(*one).variance)
+    assert _sum_whole_tasks(*one, squared_differences(one[0])).variance == pytest.approx(
+        _sum_measured_tasks(*one).variance
+    )
 
 
 def test_deviates_of_both_halves_of_a_table_are_the_same():
@@ -147,11 +154,25 @@ def test_deviates_of_both_halves_of_a_table_are_the_same():
     ratios, freedom = ratios + ratios.T, freedom + freedom.T
     ratios[0, 1] = ratios[1, 0] = np.inf
     np.fill_diagonal(ratios, 0)
-    deviates = _as_normal(ratios, freedom)
+    deviates = as_normal(ratios, freedom)
     assert (deviates == deviates.T).all()
     assert np.isinf(deviates[0, 1])
     below = student.cdf(-ratios[2, 3] * np.sqrt(freedom[2, 3] / (freedom[2, 3] + 1)), freedom[2, 3])
     assert deviates[2, 3] == pytest.approx(-norm.ppf(below))
+
+
+@pytest.mark.parametrize("fewest", [0.2, 1.0, 40.0])
+def test_pairs_above_a_limit_are_those_whose_deviates_are(fewest):
+    generator = np.random.default_rng(9)
+    for _ in range(40):
+        ratios = np.triu(5 * generator.standard_cauchy((12, 12)), 1)
+        ratios[generator.random((12, 12)) < 0.1] = np.inf
+        ratios = np.triu(ratios, 1) - np.triu(ratios, 1).T
+        freedom = np.triu(fewest * 10 ** generator.uniform(0, 6, (12, 12)))
+        freedom = freedom + np.triu(freedom, 1).T
+        deviates, left = as_normal(ratios, freedom), generator.random((12, 12)) < 0.8
+        for limit in (1.96, 4.9, float(np.median(deviates[np.isfinite(deviates) & (deviates > 0)]))):
+            assert (exceed(ratios, freedom, limit, left) == left & (deviates > limit)).all()
 
 
 def by_definition(tasks, weights, one, other):

@@ -40,10 +40,15 @@ def test_intervals_are_stated_if_all_tasks_together_have_thirty_degrees_of_freed
 
 
 def test_one_task_rests_on_its_questions_and_small_ones_on_fewer():
-    assert Precision((1.0,), (1.0,), 1.0).questions([50]) == 50
+    def count(shares, units):
+        by_task = np.array([shares]).T
+        return Precision(by_task, by_task, np.ones(1)).questions([units])
+
+    assert count([1.0], [50]) == [50]
     # Two equal shares of 11 degrees each are 22 together.
-    assert Precision((0.5, 0.5), (0.5, 0.5), 1.0).questions([12, 12]) == 23
-    assert Precision((0.7, 0.3), (0.7, 0.3), 1.0).questions([12, 10_000]) == int(11 / 0.49 + 1)
+    assert count([0.5, 0.5], [12, 12]) == [23]
+    assert count([0.7, 0.3], [12, 10_000]) == [int(11 / 0.49 + 1)]
+    assert count([0.0, 0.0], [12, 10_000]) == [10_012]
 
 
 def test_the_small_task_that_carries_most_of_the_uncertainty_is_named():
