@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from registry.leaderboard.facts import facts_of
-from registry.verdicts.facts import SAID_FIRST, Facts, Number
+from registry.verdicts.facts import SAID_FIRST, Facts, Number, Pooled
 from registry.verdicts.spans import Means, Span, mean_span
 from registry.verdicts.subjects import BoardFacts, OnBoard
 from registry.verdicts.table import Said, no_point, say
@@ -44,12 +44,10 @@ class Spans(Mapping[Revision, Span]):
     """Spans by model. Each is computed when it is first read, because a page draws only some of hundreds of models."""
 
     def __init__(self) -> None:
-        self._parts: dict[Revision, tuple[Sequence[Sequence[Facts]], Means, Sequence[int] | None]] = {}
+        self._parts: dict[Revision, tuple[Pooled, Means, Sequence[int] | None]] = {}
         self._computed: dict[Revision, Span | None] = {}
 
-    def add(
-        self, model: Revision, tasks: Sequence[Sequence[Facts]], numbers: Means, weights: Sequence[int] | None
-    ) -> None:
+    def add(self, model: Revision, tasks: Pooled, numbers: Means, weights: Sequence[int] | None) -> None:
         """Add a model. tasks, numbers, weights: see `mean_span`."""
         self._parts[model] = tasks, numbers, weights
 
@@ -91,12 +89,40 @@ class Ways:
     order_effects: list[OrderEffect]
 
 
-def facts_behind(session: Session, document: Row) -> dict[int, Facts]:
-    """Map each evaluation that a snapshot names to its facts."""
-    return facts_of(session, [item["evaluation"] for row in document["rows"] for item in row["evaluations"] if item])
+class FactsBehind(dict[int, Facts]):
+    """The facts about the evaluations that a snapshot names, by evaluation, for it and for selections from it.
+
+    pooled: for each protocol group, the tasks of the last selection, and the evaluations of each model on these.
+    """
+
+    def __init__(self, known: Mapping[int, Facts]) -> None:
+        super().__init__(known)
+        self.pooled: dict[str, tuple[list[str], dict[Revision, Pooled | None]]] = {}
+
+    def pool(self, way: str, places: Mapping[str, Sequence[int]], row: Row) -> Pooled | None:
+        """Return a row's evaluations of a protocol group; None if one is missing.
+
+        places: for each task, the places of its evaluations in the row.
+        """
+        tasks, known = self.pooled.get(way, ([], {}))
+        if tasks != list(places):
+            tasks, known = self.pooled[way] = list(places), {}
+        model = who(row)
+        if model not in known:
+            behind = [self.get(item["evaluation"]) if item else None for item in row["evaluations"]]
+            of_tasks = [[facts for place in of_task if (facts := behind[place])] for of_task in places.values()]
+            whole = 0 < sum(map(len, of_tasks)) == sum(map(len, places.values()))
+            known[model] = Pooled(of_tasks) if whole else None
+        return known[model]
 
 
-def ways_of(session: Session, document: Row, known: Mapping[int, Facts] | None = None) -> Ways:
+def facts_behind(session: Session, document: Row) -> FactsBehind:
+    """Return the facts about the evaluations that a snapshot names."""
+    evaluations = [item["evaluation"] for row in document["rows"] for item in row["evaluations"] if item]
+    return FactsBehind(facts_of(session, evaluations))
+
+
+def ways_of(session: Session, document: Row, known: FactsBehind | None = None) -> Ways:
     """Return the protocol groups that a board shows, with the facts about their evaluations.
 
     document: the report of a snapshot, or a selection from it. known: the facts about its evaluations, if already read.
@@ -118,35 +144,27 @@ def ways_of(session: Session, document: Row, known: Mapping[int, Facts] | None =
             if entry["variants"] == variants and protocol in (None, entry["protocol"]):
                 places.setdefault(entry["task"], []).append(place)
         weights = [document.get("weights", {}).get(task, 1) for task in places] or None
-        entries = sum(map(len, places.values()))
-        way = groups.setdefault(way_key(variants, protocol), Way([], Spans(), {}))
+        key = way_key(variants, protocol)
+        way = groups.setdefault(key, Way([], Spans(), {}))
         for row in document["rows"]:
-            behind = [known.get(item["evaluation"]) if item else None for item in row["evaluations"]]
-            parts = [
-                facts
-                for task_places in places.values()
-                for place in task_places
-                if (facts := behind[place]) is not None
-            ]
-            if not parts or len(parts) < entries:
+            behind = known.pool(key, places, row)
+            if behind is None:
                 continue
-            facts_by_task = [[facts for place in of_task if (facts := behind[place])] for of_task in places.values()]
             board_numbers = {
                 metric: number for metric, name in names.items() if (number := _number(row["values"][name])) is not None
             }
-            numbers = Means(facts_by_task, weights, board_numbers)
-            answers = sum([facts.reading.asked for facts in parts])
-            way.missing[who(row)] = sum([facts.reading.lost for facts in parts]) / answers if answers else 0.0
-            way.spans.add(who(row), facts_by_task, numbers, weights)
+            numbers = Means(behind, weights, board_numbers)
+            way.missing[who(row)] = behind.missing
+            way.spans.add(who(row), behind, numbers, weights)
             if row["complete"] and who(row) not in unranked:
                 # A mean over several evaluations has no interval, and without one no sentence can state an order loss.
-                stated = numbers if len(parts) == 1 or "order_loss" in board_numbers else board_numbers
+                stated = numbers if len(behind.parts) == 1 or "order_loss" in board_numbers else board_numbers
                 way.models.append(
                     OnBoard(
                         model=row["model"],
                         numbers=stated,
                         chance=document["chance"].get(names.get("accuracy")),
-                        parts=parts,
+                        behind=behind,
                     )
                 )
     return Ways(groups, _order_effects(document, groups))
@@ -175,7 +193,8 @@ def _order_effects(document: Row, ways: Mapping[str, Way]) -> list[OrderEffect]:
         if len(names) < 2:
             continue
         unclear = {
-            model_row.model: next(filter(None, map(no_point, model_row.parts)), None) for model_row in ways[key].models
+            model_row.model: next(filter(None, map(no_point, model_row.behind.parts)), None)
+            for model_row in ways[key].models
         }
         missing = list_without_rank(document, list(names.values()))
         rows, left_out = [], dict[str, list[str]]()

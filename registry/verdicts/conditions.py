@@ -138,12 +138,12 @@ def listed_order_costs(one: Listed) -> bool:
 
 def board_unread(facts: BoardFacts) -> bool:
     """Return whether more than 5 % of the answers of one of the ranked models are missing."""
-    return any(one.unread for one in facts.models)
+    return any(one.behind.unread for one in facts.models)
 
 
 def board_untested(facts: BoardFacts) -> bool:
     """Return whether no ranked model has answers to two different prompts of a question."""
-    return bool(facts.models) and not any(part.tested for one in facts.models for part in one.parts)
+    return bool(facts.models) and not any(one.behind.any_tested for one in facts.models)
 
 
 def board_order_costs(facts: BoardFacts) -> bool:
@@ -158,7 +158,7 @@ def board_no_cost(facts: BoardFacts) -> bool:
 
 def board_chance(facts: BoardFacts) -> bool:
     """Return whether no order loss is known, since answers are or may be sampled and no prompt was repeated."""
-    return not facts.known and any(any(f.chance_inside for f in one.parts) and one.counted for one in facts.models)
+    return not facts.known and any(one.behind.chance_inside and one.counted for one in facts.models)
 
 
 def board_unsure(facts: BoardFacts) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from statistics import NormalDist
+from statistics import NormalDist, fmean
 from typing import Final
 
 from registry.statistics.exact import TAIL
@@ -202,6 +202,96 @@ class Facts:
         if one is None or other is None or one.n != other.n:
             return None
         return one.value - other.value
+
+
+class Pooled:
+    """The evaluations behind a model's means over tasks.
+
+    A board of hundreds of models needs them for each selection, so everything that is derived from all of them is
+    cached. tasks: the evaluations of each task, whose questions are pooled. parts: all of them.
+    """
+
+    def __init__(self, tasks: Sequence[Sequence[Facts]]) -> None:
+        self.tasks = tasks
+        self.parts = [facts for task in tasks for facts in task]
+        self._means: dict[str, tuple[list[float], int] | None] = {}
+
+    def means(self, metric: str) -> tuple[list[float], int] | None:
+        """Return a metric's mean on each task, and the number of questions; None if it is undefined in a task."""
+        if metric not in self._means:
+            self._means[metric] = self._compute_means(metric)
+        return self._means[metric]
+
+    def _compute_means(self, metric: str) -> tuple[list[float], int] | None:
+        means, questions = [], 0
+        for task in self.tasks:
+            numbers = [facts.numbers.get(metric) for facts in task]
+            defined = [number for number in numbers if number is not None]
+            n = sum([number.n for number in defined])
+            if len(defined) < len(numbers) or n == 0:
+                return None
+            questions += n
+            one = len(defined) == 1
+            means.append(defined[0].value if one else sum([number.value * number.n for number in defined]) / n)
+        return means, questions
+
+    @cached_property
+    def missing(self) -> float:
+        """Return the share of missing answers, in [0, 1]; 0 if there were no prompts."""
+        asked = sum([facts.reading.asked for facts in self.parts])
+        return sum([facts.reading.lost for facts in self.parts]) / asked if asked else 0.0
+
+    @cached_property
+    def unread(self) -> bool:
+        """Return whether more than 5 % of the answers of one of them are missing."""
+        return any(facts.reading.share > SAID_FIRST for facts in self.parts)
+
+    @cached_property
+    def unreadable(self) -> bool:
+        """Return whether more than half of the answers of one of them are missing."""
+        return any(facts.unreadable for facts in self.parts)
+
+    @cached_property
+    def many_tied(self) -> bool:
+        """Return whether more than 1 % of the answers of one of them are tied."""
+        return any(facts.many_tied for facts in self.parts)
+
+    @cached_property
+    def tested(self) -> bool:
+        """Return whether all have questions with two distinct prompts."""
+        return all(facts.tested for facts in self.parts)
+
+    @cached_property
+    def any_tested(self) -> bool:
+        """Return whether one of them has questions with two distinct prompts."""
+        return any(facts.tested for facts in self.parts)
+
+    @cached_property
+    def order_counted(self) -> bool:
+        """Return whether a sentence about the order is possible for all of them."""
+        return all(facts.order_counted for facts in self.parts)
+
+    @cached_property
+    def guesses(self) -> bool:
+        """Return whether no accuracy can be distinguished from guessing."""
+        return all(facts.guesses for facts in self.parts)
+
+    @cached_property
+    def chance_inside(self) -> bool:
+        """Return whether chance may be part of the differences between prompts in one of them."""
+        return any(facts.chance_inside for facts in self.parts)
+
+    @cached_property
+    def spoilt(self) -> float:
+        """Return how much of an order loss tied and missing answers could explain, in [0, 1]."""
+        return max(facts.spoilt for facts in self.parts)
+
+    @cached_property
+    def chances(self) -> list[float] | None:
+        """Return the accuracy of guessing on each task; None if it is unknown in one of them."""
+        chances = [[facts.chance for facts in task if facts.chance is not None] for task in self.tasks]
+        known = sum(map(len, chances)) == len(self.parts)
+        return [fmean(task) for task in chances] if known else None
 
 
 def widen_low(number: Number, among: int) -> float | None:

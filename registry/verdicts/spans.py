@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
-from registry.verdicts.facts import SAID_FIRST, Asked, Facts, Number
+from registry.verdicts.facts import SAID_FIRST, Asked, Facts, Number, Pooled
 from registry.verdicts.subjects import above_zero
 from registry.verdicts.wording import (
     all_repeated,
@@ -70,33 +70,28 @@ SEEN: Final = 0.0005
 
 def span_of(facts: Facts) -> Span | None:
     """Return the span of one evaluation; None if over half of the answers are missing or no accuracy is defined."""
-    return mean_span([[facts]])
+    return mean_span(Pooled([[facts]]))
 
 
 def mean_span(
-    tasks: Sequence[Sequence[Facts]],
+    tasks: Pooled,
     known: Mapping[str, Number] | None = None,
     weights: Sequence[int] | None = None,
 ) -> Span | None:
     """Return the span of means over tasks with the same protocol; None as for `span_of`.
 
-    tasks: for each task, its evaluations, whose questions are pooled. known: metric to its mean, if a board computes
-    its own, such as with corrected answer keys; None uses `Means`. weights: one for each task; None weighs all equally.
+    known: metric to its mean, if a board computes its own, such as with corrected answer keys; None uses `Means`.
+    weights: one for each task; None weighs all equally.
     """
-    parts = [facts for task in tasks for facts in task]
-    if not parts or any(facts.unreadable for facts in parts):
+    if not tasks.parts or tasks.unreadable:
         return None
     numbers = Means(tasks, weights) if known is None else known
     average, across = numbers.get("average_accuracy"), numbers.get("right_twice_across_orders")
-    prompting = parts[0].asked
-    guesses = [facts.chance for facts in parts]
-    guessed = [fmean(f.chance or 0.0 for f in task) for task in tasks]
-    guessing = None if None in guesses else fmean(guessed, weights)
-    answered = sum(facts.reading.asked for facts in parts)
-    missing = sum(facts.reading.lost for facts in parts) / answered if answered else 0.0
-    after = _describe_guessing(guessing, missing)
-    tied = any(facts.many_tied for facts in parts)
-    if average is None or across is None or tied or not all(facts.tested for facts in parts):
+    prompting = tasks.parts[0].asked
+    guessing = None if tasks.chances is None else fmean(tasks.chances, weights)
+    after = _describe_guessing(guessing, tasks.missing)
+    tied = tasks.many_tied
+    if average is None or across is None or tied or not tasks.tested:
         dot = numbers.get("accuracy") or average
         if dot is None:
             return None
@@ -112,7 +107,7 @@ def mean_span(
         return Span(average.value, None, two, None, guessing, one_level(prompting), words)
     # A loss below 0 is chance; a loss above the whole loss is that of the few orders with repeats.
     same = max(two, min(two + cost.value, average.value))
-    clear = above_zero(cost, max(facts.spoilt for facts in parts))
+    clear = above_zero(cost, tasks.spoilt)
     words = _describe_separated(prompting, numbers, clear=clear)
     printed = numbers.get("accuracy")
     words += "" if printed is None else f" Right as printed {share(printed.value)}."
@@ -128,7 +123,7 @@ class Means(Mapping[str, Number]):
 
     def __init__(
         self,
-        tasks: Sequence[Sequence[Facts]],
+        tasks: Pooled,
         weights: Sequence[int] | None = None,
         known: Mapping[str, Number] | None = None,
     ) -> None:
@@ -151,30 +146,12 @@ class Means(Mapping[str, Number]):
         return sum(1 for _ in self)
 
 
-def _mean(tasks: Sequence[Sequence[Facts]], name: str, weights: Sequence[int] | None) -> Number | None:
+def _mean(tasks: Pooled, name: str, weights: Sequence[int] | None) -> Number | None:
     """Average a metric over tasks; the result has an interval only if there is a single evaluation."""
-    if len(tasks) == len(tasks[0]) == 1:
-        return tasks[0][0].number(name)
-    if max(map(len, tasks)) == 1:  # nothing to pool, on a board of hundreds of models
-        numbers = [task[0].numbers.get(name) for task in tasks]
-        defined = [number for number in numbers if number is not None and number.n]
-        if len(defined) < len(numbers):
-            return None
-        return Number(fmean([number.value for number in defined], weights), sum([number.n for number in defined]))
-    means, questions = [], 0
-    for task in tasks:
-        total, n = 0.0, 0
-        for facts in task:
-            number = facts.numbers.get(name)
-            if number is None:
-                return None
-            total += number.value * number.n
-            n += number.n
-        if n == 0:
-            return None
-        means.append(total / n)
-        questions += n
-    return Number(fmean(means, weights), questions)
+    if len(tasks.parts) == 1:
+        return tasks.parts[0].number(name)
+    pooled = tasks.means(name)
+    return None if pooled is None else Number(fmean(pooled[0], weights), pooled[1])
 
 
 def _describe_separated(asked: Asked, numbers: Mapping[str, Number], *, clear: bool) -> str:

@@ -6,7 +6,7 @@ from functools import cached_property
 from math import sqrt
 from typing import Final
 
-from registry.verdicts.facts import NO_VERDICT, SAID_FIRST, Facts, Number, widen_low
+from registry.verdicts.facts import NO_VERDICT, SAID_FIRST, Facts, Number, Pooled, widen_low
 
 CLEARLY: Final = 2.6
 """Standard errors from which an excess of choices is stated; chance exceeds them in one of a hundred cases."""
@@ -90,13 +90,13 @@ class Listed(Concluded):
 class OnBoard:
     """A model's means over the tasks of a board, under one protocol.
 
-    numbers: metric to its mean. chance: the accuracy of guessing. parts: the evaluations behind the numbers.
+    numbers: metric to its mean. chance: the accuracy of guessing. behind: the evaluations behind the numbers.
     """
 
     model: str
     numbers: Mapping[str, Number]
     chance: float | None
-    parts: Sequence[Facts]
+    behind: Pooled
 
     @property
     def guesses(self) -> bool:
@@ -104,17 +104,12 @@ class OnBoard:
         accuracy = self.numbers.get("accuracy") or self.numbers.get("average_accuracy")
         if accuracy is not None and accuracy.low is not None:
             return accuracy.against_guessing(self.chance) not in (None, "better")
-        return all(facts.guesses for facts in self.parts)
+        return self.behind.guesses
 
     @cached_property
     def counted(self) -> bool:
         """Return whether a sentence about the order is possible: tested, read, not tied, and better than guessing."""
-        return all(facts.order_counted for facts in self.parts) and not self.guesses
-
-    @property
-    def unread(self) -> bool:
-        """Return whether more than 5 % of the answers of one of its evaluations are missing."""
-        return any(facts.reading.share > SAID_FIRST for facts in self.parts)
+        return self.behind.order_counted and not self.guesses
 
     @property
     def has_loss(self) -> bool:
@@ -126,7 +121,7 @@ class OnBoard:
     def loses(self, among: int) -> bool:
         """Return whether the model clearly loses right answers to the order, as one of `among` statements."""
         cost = self.numbers.get("order_loss")
-        return cost is not None and above_zero(cost, max(facts.spoilt for facts in self.parts), among)
+        return cost is not None and above_zero(cost, self.behind.spoilt, among)
 
 
 @dataclass(frozen=True)

@@ -144,11 +144,11 @@ def board_words(facts: BoardFacts) -> Words:
     most = next(iter(facts.costly), None)
     numbers = {} if most is None else _numbers(most.numbers)
     return {
-        "unread": _count_models(sum(one.unread for one in facts.models), models),
+        "unread": _count_models(sum(one.behind.unread for one in facts.models), models),
         "known": _count_models(len(facts.known), models),
         "costly": _count_models(len(facts.costly), models),
         "which": "" if most is None else most.model + (" loses most" if len(facts.costly) > 1 else ""),
-        "twice": "" if most is None else _describe_loss(most.numbers, most.parts[0].asked),
+        "twice": "" if most is None else _describe_loss(most.numbers, most.behind.parts[0].asked),
         "cost": numbers.get("order_loss", ""),
         "cost_between": numbers.get("order_loss_between", ""),
     }

@@ -13,7 +13,7 @@ from registry.statistics.bootstrap import RESAMPLES, UpperBound, mean_intervals
 from registry.statistics.order_loss import state_order_loss
 from registry.statistics.paired import paired
 from registry.statistics.simultaneous import compare_all
-from registry.verdicts.facts import Asked, Facts, Noise, Number, Reading
+from registry.verdicts.facts import Asked, Facts, Noise, Number, Pooled, Reading
 from registry.verdicts.subjects import BoardFacts, OnBoard
 from registry.verdicts.table import judge_listed, judge_model, say
 
@@ -171,7 +171,7 @@ def is_blamed_on_front_page(models: Sequence[Facts]) -> bool:
 
 def is_blamed_on_board(models: Sequence[Facts]) -> bool:
     """Check that the top of a board with these models attributes a loss of some model to the order."""
-    rows = [OnBoard(facts.model, facts.numbers, facts.chance, [facts]) for facts in models]
+    rows = [OnBoard(facts.model, facts.numbers, facts.chance, Pooled([[facts]])) for facts in models]
     return any(BLAME.search(sentence.text) for sentence in say("board", BoardFacts(rows)))
 
 

@@ -10,7 +10,7 @@ from statistics import fmean
 
 import pytest
 
-from registry.verdicts.facts import Facts, Number
+from registry.verdicts.facts import Facts, Number, Pooled
 from registry.verdicts.subjects import BoardFacts, Neighbours, OnBoard, Pair, Position
 from registry.verdicts.table import Said, judge_listed, judge_model, say
 from registry.verdicts.wording import count, interval_text, points, share
@@ -256,7 +256,7 @@ def check_elsewhere(raws: list[Raw], found: list[Facts], context: str) -> None:
     if conclusion.name == "unread-everywhere":
         assert all(missing_of(raw) > Fraction(1, 2) for raw in raws), context
     ranked = [facts for facts in found if not facts.unreadable]
-    rows = [OnBoard(facts.model, facts.numbers, facts.chance, [facts]) for facts in ranked]
+    rows = [OnBoard(facts.model, facts.numbers, facts.chance, Pooled([[facts]])) for facts in ranked]
     for sentence in say("board", BoardFacts(rows)):
         if sentence.topic == "unread":
             lacking = sum(by_model[facts.model][1].reading.share > 0.05 for facts in ranked)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from registry.verdicts.facts import Asked, Facts, Number, Reading
+from registry.verdicts.facts import Asked, Facts, Number, Pooled, Reading
 from registry.verdicts.spans import CELLS, legend, line, mean_span, span_of
 from registry.verdicts.table import conclude
 from tests.verdicts.generated import facts_of_raw, make
@@ -170,13 +170,13 @@ def test_a_terminal_has_the_same_marks() -> None:
 
 def test_means_over_tasks_are_drawn_if_every_task_has_them() -> None:
     one, other = facts(**STEADY), facts(**(STEADY | {"average_accuracy": 0.8, "right_twice_across_orders": 0.65}))
-    span = mean_span([[one], [other]])
+    span = mean_span(Pooled([[one], [other]]))
     assert span is not None
     assert (span.two, span.same, span.right) == pytest.approx((0.55, 0.7, 0.7))
-    lacking = mean_span([[one], [facts(accuracy=0.8, **(SCALE | {"average_accuracy": 0.8}))]])
+    lacking = mean_span(Pooled([[one], [facts(accuracy=0.8, **(SCALE | {"average_accuracy": 0.8}))]]))
     assert lacking is not None
     assert (lacking.two, lacking.same, lacking.right) == pytest.approx((0.45, None, 0.7))
-    assert mean_span([[one], [facts(missing=900, **STEADY)]]) is None
+    assert mean_span(Pooled([[one], [facts(missing=900, **STEADY)]])) is None
 
 
 def test_drawings_of_random_evaluations_stay_on_scale_and_blame_chance_correctly() -> None:

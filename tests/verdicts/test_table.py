@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import web
-from registry.verdicts.facts import Asked, Facts, Noise, Number, Reading
+from registry.verdicts.facts import Asked, Facts, Noise, Number, Pooled, Reading
 from registry.verdicts.subjects import (
     BoardFacts,
     Cell,
@@ -64,7 +64,9 @@ def model(*evaluations: Facts) -> ModelFacts:
 
 
 def board(*evaluations: Facts) -> BoardFacts:
-    return BoardFacts([OnBoard(f"m{place}", one.numbers, 0.25, [one]) for place, one in enumerate(evaluations)])
+    return BoardFacts(
+        [OnBoard(f"m{place}", one.numbers, 0.25, Pooled([[one]])) for place, one in enumerate(evaluations)]
+    )
 
 
 def pair(difference: Number, better: int | None = 0, one: Facts | None = None) -> Pair:

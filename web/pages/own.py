@@ -11,7 +11,7 @@ from sqlalchemy.orm.attributes import set_committed_value
 from registry.boards.definition import BoardDefinition
 from registry.boards.reading import rows_in_order, snapshot_as_of
 from registry.boards.store import board_definition, import_board
-from registry.boards.ways import facts_behind, way_of, ways_of
+from registry.boards.ways import FactsBehind, facts_behind, way_of, ways_of
 from registry.db import write_session
 from registry.errors import QueueError, UsageError
 from registry.fields import Between, OneOf
@@ -21,7 +21,6 @@ from registry.people import accounts
 from registry.schema.selectables import Row
 from registry.tables import Board, BoardSnapshot
 from registry.tables.accounts import AuditEvent
-from registry.verdicts.facts import Facts
 from web.pages.boards import (
     addresses_of_tasks,
     find_shown_board,
@@ -49,7 +48,7 @@ KEPT_BYTES: Final = 200 * 2**20
 _models: Final[OfSealed[Any]] = OfSealed(16)
 _documents: Final[OfSealed[Row]] = OfSealed(16)
 _values: Final[OfSealed[Any]] = OfSealed(KEPT_BYTES, lambda found: 16_000 * len(found.standings))
-_facts: Final[OfSealed[dict[int, Facts]]] = OfSealed(16)
+_facts: Final[OfSealed[FactsBehind]] = OfSealed(16)
 
 
 class Chosen(Query):
