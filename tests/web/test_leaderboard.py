@@ -10,7 +10,7 @@ from registry.db import write_session
 from registry.leaderboard import rows as leaderboard
 from registry.metrics.catalogue import HEADLINES
 from registry.studies.published import load_published
-from tests.web.seed import evaluate, first, right
+from tests.web.seed import CAPITALS, add_benchmark, evaluate, first, right
 from tests.web.test_charts import cells
 from tests.web.test_pages import parse, text_of
 from web.charts.scatter import PLOTS, draw_leaderboard
@@ -75,6 +75,20 @@ def test_another_way_of_asking_a_benchmark_is_a_line_that_unfolds(own):
     assert "also 24 orders · 2 evaluations" in folded
     assert folded.count("data-row=") == 2
     assert 'class="folded"' not in own.client.get("/?benchmark=capitals&variants=full").text
+
+
+@pytest.mark.one_engine
+def test_benchmarks_of_one_order_have_a_table_without_empty_columns(own, tmp_path):
+    with write_session(own.engine) as session:
+        add_benchmark(session, tmp_path, "once", CAPITALS)
+    for model in ("beta", "delta"):
+        evaluate(own.engine, model, "once", right, variants="original")
+    tables = [table for table in own.client.get("/").text.split("<table")[1:] if "sort-model" in table]
+    headings = [re.findall(r'data-key="sort-(\w+)"', table) for table in tables]
+    assert ["model", "accuracy"] in headings
+    assert [">once</a>" in table for table in tables] == [names == ["model", "accuracy"] for names in headings]
+    chosen = own.client.get("/?metrics=accuracy,worst_accuracy").text
+    assert chosen.count('data-key="sort-model"') == 1
 
 
 def test_visitors_have_seven_entries_in_the_menu(client):

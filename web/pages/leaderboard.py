@@ -1,9 +1,9 @@
 """The leaderboard as a page and as CSV, and its parts for other pages."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from itertools import chain
+from itertools import chain, count, groupby
 from typing import Any, Final
 
 from flask import Response, render_template, request, stream_with_context
@@ -29,7 +29,7 @@ from registry.leaderboard.selection import Selection
 from registry.schema.selectables import Row
 from registry.scores.asked import describe_orders
 from registry.scores.written import SAID, lost_answers
-from registry.verdicts.spans import span_of
+from registry.verdicts.spans import Span, span_of
 from web.charts.scatter import PLOTS, draw_leaderboard
 from web.charts.spans import column_of_dots, mean_right
 from web.formats import scale
@@ -284,8 +284,8 @@ def metrics_with_values(asked: Ordering, shown: Sequence[Row]) -> tuple[str, ...
     if any(request.args.getlist("metrics")):
         return asked.metrics
     sorting = asked.sort if "sort" in request.args else None
-    with_values = [name for name in asked.metrics if name == sorting or any(row[name] is not None for row in shown)]
-    return tuple(with_values) or asked.metrics
+    defined = _list_defined(asked.metrics, shown)
+    return tuple(name for name in asked.metrics if name == sorting or name in defined) or asked.metrics
 
 
 def _on_the_board(asked: Ordering) -> tuple[str, ...]:
@@ -307,9 +307,11 @@ def table_context(
     members: asked digest and `repeated` of a group → number of its evaluations on all pages. folded: whether only the
     most common way of prompting each benchmark is unfolded.
     """
-    spans = [span for row in complete if row["facts"] and (span := span_of(row["facts"])) is not None]
+    spans = _list_spans(complete)
+    groups = split_by_group(complete) if grouped else [complete] if complete else []
     return {
-        "groups": split_by_group(complete) if grouped else [complete] if complete else [],
+        "groups": groups,
+        "tables_of_groups": _split_tables(groups, metrics),
         "grouped": grouped,
         "members": members or {},
         "folded": folded,
@@ -320,11 +322,42 @@ def table_context(
         "unranked": _group_unranked(complete),
         "row_spans": spans,
         "mean_right": mean_right(spans),
-        "right_column": column_of_dots(spans, metrics),
         "metrics": metrics,
         "counts": {row["evaluation_id"]: row["counts"] for row in complete},
         "progress": queries.progress(session(), [row["evaluation_id"] for row in incomplete]) if incomplete else {},
     }
+
+
+def _split_tables(groups: Sequence[list[Row]], metrics: Sequence[str]) -> list[dict[str, Any]]:
+    """Split groups into tables: numbered `groups`, and the `metrics` and the `right_column` of the columns.
+
+    Neighbouring benchmarks that have nothing but accuracy, since their models were asked in one order, have a table of
+    their own: next to benchmarks with several orders, most of their columns would be empty.
+    """
+    if any(request.args.getlist(key) for key in ("metrics", "pin")):
+        split = [(False, groups)]
+    else:
+        of_benchmarks = [list(same) for _, same in groupby(groups, key=lambda group: group[0]["benchmark"])]
+        neighbours = groupby(of_benchmarks, key=lambda of_one: _list_defined(metrics, chain(*of_one)) == ["accuracy"])
+        split = [(bare, list(chain(*of_tables))) for bare, of_tables in neighbours]
+    numbers = count(1)
+    return [
+        {
+            "groups": [(next(numbers), group) for group in groups_of_table],
+            "metrics": ["accuracy"] if bare and len(split) > 1 else list(metrics),
+            "right_column": None if bare else column_of_dots(_list_spans(chain(*groups_of_table)), metrics),
+        }
+        for bare, groups_of_table in split
+    ]
+
+
+def _list_defined(metrics: Sequence[str], rows: Iterable[Row]) -> list[str]:
+    rows = list(rows)
+    return [name for name in metrics if any(row[name] is not None for row in rows)]
+
+
+def _list_spans(rows: Iterable[Row]) -> list[Span]:
+    return [span for row in rows if row["facts"] and (span := span_of(row["facts"])) is not None]
 
 
 def _group_unranked(rows: Sequence[Row]) -> list[list[Row]]:
