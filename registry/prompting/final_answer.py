@@ -515,7 +515,18 @@ def _read_line(shown: Shown, text: _Text, number: int) -> tuple[list[Claim], int
                     claims.append(Claim("answer-line", start, number, position, label))
     if any(claim.turned for claim in claims):  # in "B is the answer", nothing follows "the answer"
         claims = [claim for claim in claims if claim.says is not None or claim.text]
+    # In "The closest value is 2.5, which is answer B", the number takes nothing back.
+    last = max((claim.start for claim in claims if claim.says is not None), default=-1)
+    claims = [
+        claim
+        for claim in claims
+        if claim.says is not None or claim.explicit or claim.start > last or _begins_with_label(shown, claim.text)
+    ]
     return claims, count
+
+
+def _begins_with_label(shown: Shown, text: str) -> bool:
+    return _match_first_label(shown, text, 0, len(text))[0] is not None
 
 
 def _read_turned_round(language: _Language, shown: Shown, text: _Text, number: int) -> Iterator[Claim]:
