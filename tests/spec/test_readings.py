@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.prompting.final_answer import MAX_READ, RULES
+from registry.prompting.answer_patterns import MAX_READ
+from registry.prompting.final_answer import RULES
 from registry.prompting.protocols.store import protocol_definition
 from registry.prompting.reading import Reading, read
 from registry.prompting.thoughts import Output

@@ -1,0 +1,116 @@
+"""The patterns of `final-answer`, read from `final_answer.toml`, and texts without their formatting."""
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from html import unescape
+from importlib.resources import files
+from typing import Any, Final
+
+from registry.files.toml import parse_toml, read_definition
+
+MAX_READ: Final = 100_000
+"""Only this many characters at the end of an answer are read. No model states its answer farther from the end."""
+AROUND: Final = " \t\n✅✔☑✓\"'()[]{}<>«»「」『』【】《》:;.,!。、،।۔"
+_SIGNS: Final = str.maketrans(dict.fromkeys("“”„‟", '"') | dict.fromkeys("‘’‚′", "'") | {"−": "-"})
+
+
+@cache
+def load_file() -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    """Return the content of the file of patterns, and its parts with all names replaced by their patterns."""
+    data = parse_toml(read_definition(files(__package__) / "final_answer.toml"), "final_answer.toml")
+    lists = {name: texts for name, texts in data.items() if name not in ("cleaning", "parts", "patterns", "languages")}
+    parts = {name: "|".join(map(re.escape, sorted(texts, key=len, reverse=True))) for name, texts in lists.items()}
+    for name, text in data["parts"].items():
+        parts[name] = _fill(text, parts)
+    return data, parts
+
+
+def _fill(text: str, parts: Mapping[str, str]) -> str:
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], text)
+
+
+@cache
+def find_pattern(name: str) -> re.Pattern[str]:
+    """Return the compiled pattern with this name in the file."""
+    data, parts = load_file()
+    return re.compile(_fill(data["patterns"][name], parts), re.IGNORECASE if name not in _CASED else 0)
+
+
+_CASED: Final = frozenset({"part_of_word", "unknown", "goes_on", "stated_of"})
+
+
+@cache
+def _load_cleaning() -> list[tuple[re.Pattern[str], str]]:
+    data, parts = load_file()
+    return [(re.compile(_fill(find, parts), re.IGNORECASE | re.MULTILINE), put) for find, put in data["cleaning"]]
+
+
+@dataclass(frozen=True)
+class Language:
+    """The lead-ins of one language.
+
+    explicit: `Answer:`. said: "the answer is". header: a line that only announces the answer. right: the words after X
+    in "X is the correct answer". before: words that may precede that X. unsure: words before a lead-in that take it
+    back. stems: an answer that contains none of them has none of these lead-ins.
+    """
+
+    stems: tuple[str, ...]
+    explicit: re.Pattern[str]
+    said: re.Pattern[str]
+    header: re.Pattern[str]
+    right: re.Pattern[str]
+    before: re.Pattern[str]
+    unsure: re.Pattern[str]
+
+
+@cache
+def load_languages() -> list[Language]:
+    """Return the lead-ins of all languages in the file."""
+    data, parts = load_file()
+
+    def compile_pattern(text: str) -> re.Pattern[str]:
+        return re.compile(unicodedata.normalize("NFKC", _fill(text, parts)), re.IGNORECASE)
+
+    languages = []
+    for entry in data["languages"]:
+        answer, never = entry["answer"], "(?!)"
+        announcement = entry.get("said", f"(?:{answer})(?:{entry.get('is', never)}) ?:?")
+        pick = f"|(?:{entry['pick']})(?: is)? ?:?" if "pick" in entry else ""
+        languages.append(
+            Language(
+                tuple(unicodedata.normalize("NFKC", stem).casefold() for stem in entry["stems"]),
+                compile_pattern(rf"{{{{begin}}}}[\[【]?(?:{answer})(?:{{{{colon}}}}|[\]】] ?:?)"),
+                compile_pattern(rf"{{{{begin}}}}(?:{announcement}{pick})"),
+                compile_pattern(rf"[^\w\"'{{]*(?:{answer})[^\w\"'=]*"),
+                compile_pattern(entry.get("right", never)),
+                compile_pattern(entry.get("before", "")),
+                compile_pattern(entry.get("unsure", never)),
+            )
+        )
+    return languages
+
+
+def plain(text: str) -> str:
+    r"""Return the text without emphasis, mark-up and LaTeX around words, with compatibility characters replaced.
+
+    Full-width A becomes A. Lines are kept, runs of blanks become one blank, and `\boxed` is kept.
+    """
+    text = re.sub(r"\r\n?|<br ?/?>", "\n", text)
+    text = unicodedata.normalize("NFKC", unescape(text))[-MAX_READ:]
+    text = _one_blank(find_pattern("invisible").sub("", text).translate(_SIGNS))
+    for pattern, put in _load_cleaning():
+        text = pattern.sub(put, text)
+    return _one_blank(text)
+
+
+def _one_blank(text: str) -> str:
+    text = re.sub(r"[^\S\n]+", " ", text)
+    return re.sub(r"\n{3,}", "\n\n", re.sub(r" ?\n ?", "\n", text))
+
+
+def normalize(text: str) -> str:
+    """Return a text in the form for comparisons: blanks joined, surrounding marks removed."""
+    return " ".join(text.split()).strip(AROUND)
