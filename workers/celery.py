@@ -39,7 +39,7 @@ from workers.starting import DEVICE, OPTIONS, scoring_loop
 from workers.stopping import leave_in_time
 
 
-class App(Celery):  # type: ignore[misc]
+class App(Celery):
     """A Celery application whose worker has at most one scoring loop; `loop` is None if it scores nothing."""
 
     loop: WorkerLoop | None = None
@@ -104,7 +104,7 @@ def _configuration() -> dict[str, Any]:
     )
 
 
-class Scoring(StartStopStep):  # type: ignore[misc]
+class Scoring(StartStopStep):
     """Starts the scoring loop of a worker that serves queues of shards, unless `shuffleboard worker` started it."""
 
     requires = ("celery.worker.components:Timer",)

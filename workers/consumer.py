@@ -20,7 +20,7 @@ LONGEST_PAUSE_SECONDS: Final = 30.0
 STEP_SECONDS: Final = 0.1
 
 
-class PatientConsumer(Consumer):  # type: ignore[misc]
+class PatientConsumer(Consumer):
     """Reads messages; treats every error of Redis as a lost connection and connects again after a pause."""
 
     def __init__(self, *args: Any, **options: Any) -> None:

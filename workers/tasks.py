@@ -18,7 +18,7 @@ from registry.tables import Model, ModelRevision
 from workers.celery import app
 
 
-class ShardRequest(Request):  # type: ignore[misc]
+class ShardRequest(Request):
     """A message to score a shard. `inspect` and events show the shard that the worker claimed."""
 
     def show(self, shard_id: int, **of: Any) -> None:

@@ -22,7 +22,7 @@ if current_platform.is_cpu():
     CPUAttentionBackend.get_supported_kernel_block_sizes = staticmethod(lambda *_: [MultipleOf(16)])
 
 
-class ForcedTokens(LogitsProcessor):  # type: ignore[misc]  # vLLM is optional
+class ForcedTokens(LogitsProcessor):
     """Forces each request to write the next of its tokens."""
 
     def __init__(self, *_: object) -> None:
