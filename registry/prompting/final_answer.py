@@ -53,6 +53,8 @@ MAX_LEADS: Final = 200
 """Maximum number of lead-ins that are examined, from the last one backwards."""
 LAST: Final = 20
 """Maximum number of matches of a rule, or in a line, that are examined: the last ones decide."""
+MAX_LINES: Final = 5_000
+"""Maximum number of lines at the end of an answer in which lead-ins are looked for."""
 MAX_LIST: Final = 100
 """Maximum number of lines before or after a label's line that are examined for more labels."""
 MAX_HEADER: Final = 80
@@ -100,7 +102,7 @@ def _prepare_text(answer: str, *, cut: bool, marked: bool) -> _Text:
 def _read_answer_lines(shown: Shown, text: _Text) -> Iterator[Claim]:
     """Yield the claims of the lead-ins in the text, from its end up to the last explicit one."""
     leads = 0
-    for number in range(len(text.lines) - 1, -1, -1):
+    for number in reversed(range(max(0, len(text.lines) - MAX_LINES), len(text.lines))):
         claims, count = _read_line(shown, text, number)
         yield from claims
         leads += count
