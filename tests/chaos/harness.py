@@ -48,6 +48,8 @@ from workers.artifacts import inspect_files
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 LEASE_SECONDS: Final = 1.5
 """Shortest lease. On a slow or busy machine, it is the longest time for which the undisturbed run stood still."""
+REAL_LEASE_SECONDS: Final = 6.0
+"""Lease with the real engine. Loading its model takes longer, so a standstill is compared with the undisturbed run's."""
 RECONCILE_SECONDS: Final = 0.5
 FROZEN_LEASES: Final = 2
 STOP_LEASES: Final = 20
@@ -663,22 +665,27 @@ class Chaos:
 
     def run(self, schedule: Schedule) -> Outcome:
         """Run a schedule without its faults and then with them, and return the outcome."""
-        reference, lease = self._run_undisturbed(schedule, f"calm_{schedule.seed}")
+        reference, pace = self._run_undisturbed(schedule, f"calm_{schedule.seed}")
+        lease = REAL_LEASE_SECONDS if schedule.real else pace
         with self._deployment(schedule, f"chaos_{schedule.seed}", lease) as deployment:
             outcome = deployment.run(reference)
+        outcome.standstill *= lease / max(lease, pace)
         if outcome.standstill > LEASES:  # the machine may be slower now
             _, now = self._run_undisturbed(schedule, f"again_{schedule.seed}")
-            outcome.standstill *= lease / max(lease, now)
+            outcome.standstill *= pace / max(pace, now)
         if outcome.standstill > LEASES:
             outcome.problems.append(f"{outcome.stood} stood still for {outcome.standstill:.1f} leases after a fault")
         return outcome
 
     def _run_undisturbed(self, schedule: Schedule, name: str) -> tuple[Reference, float]:
-        """Run a schedule without its faults; return the results, and the lease for this speed of the machine."""
+        """Run a schedule without its faults; return the results, and the seconds for which it stood still.
+
+        They are at least those of the shortest lease.
+        """
         calm = replace(schedule, hints=True, upgrade=False, trips=(), strikes=())
         with self._deployment(calm, name, CALM_LEASE_SECONDS) as deployment:
             reference = deployment.run_undisturbed()
-            return reference, max(LEASE_SECONDS, deployment.watch.longest) * (2 if schedule.real else 1)
+            return reference, max(LEASE_SECONDS, deployment.watch.longest)
 
     @contextmanager
     def _deployment(self, schedule: Schedule, name: str, lease: float) -> Iterator[Deployment]:
