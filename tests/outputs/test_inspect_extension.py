@@ -120,6 +120,7 @@ def test_an_audit_of_orders_drawn_twice_has_their_import_s_numbers(
     assert _shared(metrics, {"orders": {"metrics": numbers}}) == pytest.approx(numbers, abs=1e-12)
 
 
+@pytest.mark.long
 def test_no_registry_named_means_no_import(inspect_python: Path, sqlite_database: str, tmp_path: Path) -> None:
     environment = {"SHUFFLEBOARD_URL": "", "SHUFFLEBOARD_DATABASE_URL": "", "SHUFFLEBOARD_TEST_QUESTIONS": "2"}
     log, output = _run(inspect_python, tmp_path, "cyclic", **environment)
@@ -129,6 +130,7 @@ def test_no_registry_named_means_no_import(inspect_python: Path, sqlite_database
         assert session.scalar(select(func.count()).select_from(Evaluation)) == 0
 
 
+@pytest.mark.long
 def test_a_registry_that_does_not_answer_is_named_and_the_log_stays(inspect_python: Path, tmp_path: Path) -> None:
     environment = {"SHUFFLEBOARD_URL": "http://127.0.0.1:9", "SHUFFLEBOARD_TEST_QUESTIONS": "2"}
     log, output = _run(inspect_python, tmp_path, "cyclic", **environment)

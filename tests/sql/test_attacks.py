@@ -74,6 +74,7 @@ def test_a_file_that_exists_is_refused_like_one_that_does_not(sqlite_asked: Aske
     assert read_text(existing) == read_text(existing.replace("prediction", "predictoin"))
 
 
+@pytest.mark.long_on("postgresql")
 def test_what_is_hidden_is_gone_at_once_and_its_date_publishes_it(asked: Asked) -> None:
     engine = get_engine(asked.url)
     # However old the answers may be.
