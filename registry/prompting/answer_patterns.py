@@ -14,7 +14,9 @@ from registry.files.toml import parse_toml, read_definition
 MAX_READ: Final = 100_000
 """Only this many characters at the end of an answer are read. No model states its answer farther from the end."""
 AROUND: Final = " \t\n✅✔☑✓\"'()[]{}<>«»「」『』【】《》:;.,!。、،।۔"
-_SIGNS: Final = str.maketrans(dict.fromkeys("“”„‟", '"') | dict.fromkeys("‘’‚′", "'") | {"−": "-"})
+_ZEROS: Final = "٠۰०০੦૦୦௦౦೦൦๐໐༠၀០"
+_DIGITS: Final = {chr(ord(zero) + digit): str(digit) for zero in _ZEROS for digit in range(10)}
+_SIGNS: Final = str.maketrans(dict.fromkeys("“”„‟", '"') | dict.fromkeys("‘’‚′", "'") | {"−": "-"} | _DIGITS)
 
 
 @cache
@@ -96,7 +98,8 @@ def load_languages() -> list[Language]:
 def plain(text: str) -> str:
     r"""Return the text without emphasis, mark-up and LaTeX around words, with compatibility characters replaced.
 
-    Full-width A becomes A. Lines are kept, runs of blanks become one blank, and `\boxed` is kept.
+    Full-width A becomes A, and digits of other scripts become those from 0 to 9. Lines are kept, runs of blanks become
+    one blank, and `\boxed` is kept.
     """
     text = re.sub(r"\r\n?|<br ?/?>", "\n", text)
     text = unicodedata.normalize("NFKC", unescape(text))[-MAX_READ:]

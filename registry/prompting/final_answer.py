@@ -10,7 +10,8 @@ r"""The rules of `final-answer` and `final-answer-text`, which find the option t
 X is a label, a label with its option's text, or one option's text. A label counts only as a separate word, in capitals
 unless nothing follows it. Each rule gives its last match. If the deciding line states two answers, or two rules
 disagree, there is no answer, with one exception: a remark in a sentence ("at first sight the answer is A") is ignored
-if a box, JSON, a tag or a last line follows it. Doubts are never resolved by a guess.
+if a box, JSON, a tag or a last line follows it. If a model goes on to another question, only the text before it counts.
+Doubts are never resolved by a guess.
 
 An answer that was cut off at a limit may lack its end: a match at the cut counts only if it must be complete. The
 patterns are in `final_answer.toml`, by name.
@@ -106,8 +107,23 @@ def _read_answer_lines(shown: Shown, text: _Text) -> Iterator[Claim]:
         claims, count = _read_line(shown, text, number)
         yield from claims
         leads += count
-        if leads > MAX_LEADS or any(claim.explicit for claim in claims):
+        explicit = any(claim.explicit for claim in claims)
+        if explicit and _lists_answers(shown, text, number):
+            yield Claim("answer-line", text.lines[number][0], number, None, "")
+        if explicit or leads > MAX_LEADS:
             return  # nothing before the last `Answer:` counts
+
+
+def _lists_answers(shown: Shown, text: _Text, last: int) -> bool:
+    """Return whether three different answers such as `Answer: A` are on the lines up to the last one."""
+    answers: set[int | None] = set()
+    for number in range(last, max(-1, last - 2 * len(shown.options)), -1):
+        if text.line(number).strip():
+            explicit = {claim.position for claim in _read_line(shown, text, number)[0] if claim.explicit}
+            if not explicit:
+                break
+            answers |= explicit
+    return len(answers) > 2
 
 
 def _read_line(shown: Shown, text: _Text, number: int) -> tuple[list[Claim], int]:
@@ -437,6 +453,48 @@ def final_answer(
     """
     shown = make_forms(tuple(labels), tuple(options))
     text = _prepare_text(answer, cut=cut, marked=marked)
+    whole = _decide(rules, shown, text)
+    before, is_other = _find_next_question(shown, text)
+    first = "" if before is None else _decide(rules, shown, before)
+    if not isinstance(first, Claim) or (not is_other and not first.explicit):
+        return whole
+    if is_other or not isinstance(whole, Claim) or whole.says == first.says:
+        return first
+    return "it answers, asks the question again and answers something else"
+
+
+def _find_next_question(shown: Shown, text: _Text) -> tuple[_Text | None, bool]:
+    """Return the text before a question with which a model goes on that nothing stops, None if there is none.
+
+    Also return whether it is another question, by its options. After a single line with an answer, the next question
+    needs no heading such as `Question:`.
+    """
+    lone = text.lines[0][1] > 0 and len(text.lines) > 1 and not text.line(1).strip()
+    for number in range(1, min(len(text.lines), MAX_LINES)):
+        start, end = text.lines[number]
+        heading = find_pattern("next_question").match(text.text, start, end)
+        if heading is not None or (lone and number == 2 and text.text.endswith("?", start, end)):
+            own, others = _count_options(shown, text, number + 1)
+            if own + others > 1 and (heading is not None or not own):
+                last = next((n for n in range(number - 1, -1, -1) if text.line(n).strip()), None)
+                before = replace(text, text=text.text[:start], lines=text.lines[:number], cut=False, last_line=last)
+                return before, not own
+    return None, False
+
+
+def _count_options(shown: Shown, text: _Text, first: int) -> tuple[int, int]:
+    """Return how many of the following lines are a label with its own option, and how many with another text."""
+    own = others = 0
+    for number in range(first, min(first + LAST, len(text.lines))):
+        start, end = text.lines[number]
+        position, after = match_first_label(shown, text.text, start, end)
+        if position is not None and find_pattern("list_mark").match(text.text, after, end) is not None:
+            own += bool(match_own_text(shown, position, text.text, after, end))
+            others += text.text[after:end].strip(AROUND) != ""
+    return own, others - own
+
+
+def _decide(rules: Sequence[str], shown: Shown, text: _Text) -> Claim | str:
     stated = [claim for rule in rules if (claim := _choose_claim(list(_FINDERS[rule](shown, text)))) is not None]
     formal = [claim for claim in stated if claim.explicit]
     if formal:  # a remark before the last of them is ignored unless it agrees
