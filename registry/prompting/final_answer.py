@@ -22,6 +22,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 from registry.prompting.answer_patterns import (
@@ -213,6 +214,7 @@ def _has_owner(shown: Shown, before: str, lead: re.Match[str] | None, match: re.
         "is",
         "was",
         "are",
+        "your",
     }
 
 
@@ -475,23 +477,29 @@ def _find_next_question(shown: Shown, text: _Text) -> tuple[_Text | None, bool]:
         heading = find_pattern("next_question").match(text.text, start, end)
         if heading is not None or (lone and number == 2 and text.text.endswith("?", start, end)):
             own, others = _count_options(shown, text, number + 1)
-            if own + others > 1 and (heading is not None or not own):
+            if (heading is not None and own + others != 1) or others > max(own, 1):
                 last = next((n for n in range(number - 1, -1, -1) if text.line(n).strip()), None)
                 before = replace(text, text=text.text[:start], lines=text.lines[:number], cut=False, last_line=last)
-                return before, not own
+                return before, others > 1 and others >= own
     return None, False
 
 
 def _count_options(shown: Shown, text: _Text, first: int) -> tuple[int, int]:
-    """Return how many of the following lines are a label with its own option, and how many with another text."""
+    """Return how many labels on the following lines have their own option after them, and how many another text."""
     own = others = 0
     for number in range(first, min(first + LAST, len(text.lines))):
         start, end = text.lines[number]
-        position, after = match_first_label(shown, text.text, start, end)
-        if position is not None and find_pattern("list_mark").match(text.text, after, end) is not None:
-            own += bool(match_own_text(shown, position, text.text, after, end))
-            others += text.text[after:end].strip(AROUND) != ""
-    return own, others - own
+        for match in islice(shown.word.finditer(text.text, start, end), LAST):
+            position, after = shown.position_of_label(match[0]), match.end()
+            if position is None or find_pattern("list_mark").match(text.text, after, end) is None:
+                continue
+            if text.text.startswith("A:", match.start()):  # of `Q:` and `A:`
+                continue
+            if match_own_text(shown, position, text.text, after, end):
+                own += 1
+            elif end - after > 2:  # more than a mark
+                others += 1
+    return own, others
 
 
 def _decide(rules: Sequence[str], shown: Shown, text: _Text) -> Claim | str:
