@@ -90,7 +90,7 @@ class Ways:
 
 
 class FactsBehind(dict[int, Facts]):
-    """The facts about the evaluations that a snapshot names, by evaluation, for it and for selections from it.
+    """Maps evaluations to their facts, for a snapshot and the selections from it.
 
     pooled: for each protocol group, the tasks of the last selection, and the evaluations of each model on these.
     """

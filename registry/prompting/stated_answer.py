@@ -21,7 +21,7 @@ are Cyrillic.
 
 @dataclass(frozen=True)
 class Shown:
-    """The labels and options that were shown, in forms for comparisons.
+    """Holds the displayed labels and options in forms for comparisons.
 
     labels, options: by position. own: the options in plain case-folded form. by_label, by_text: to the position; a key
     with NUL before it is case-folded, and a text that several options have maps to None. folded: the case-folded texts.
@@ -91,7 +91,7 @@ class Claim:
 
     line: number of its line. explicit: whether its form is used only for final answers. to_match: whether the text
     names an option in other words and must be matched by its meaning. denies: whether it states that X is not the
-    answer. turned: whether it is of the form "X is correct", which may be said of several options.
+    answer. turned: whether it is of the form "X is correct", which can be true of several options.
     """
 
     rule: str
