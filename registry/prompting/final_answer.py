@@ -18,22 +18,20 @@ patterns are in `final_answer.toml`, by name.
 """
 
 import re
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import replace
 from typing import Final
 
 from registry.prompting.answer_patterns import (
     AROUND,
-    MAX_READ,
     Language,
     find_pattern,
-    load_languages,
     normalize,
     plain,
 )
+from registry.prompting.answer_text import MAX_LINES, MAX_MATCHES, AnswerText, prepare_text
+from registry.prompting.next_question import find_next_question
 from registry.prompting.stated_answer import (
     MAX_STATED,
     Claim,
@@ -53,55 +51,13 @@ RULES: Final = ("answer-line", "boxed", "json", "tag", "label-alone", "option-al
 TEXT_RULES: Final = ("answer-line", "boxed", "json", "tag", "option-alone")
 MAX_LEADS: Final = 200
 """Maximum number of lead-ins that are examined, from the last one backwards."""
-LAST: Final = 20
-"""Maximum number of matches of a rule, or in a line, that are examined: the last ones decide."""
-MAX_LINES: Final = 5_000
-"""Maximum number of lines at the end of an answer in which lead-ins are looked for."""
 MAX_LIST: Final = 100
 """Maximum number of lines before or after a label's line that are examined for more labels."""
 MAX_HEADER: Final = 80
 """Maximum length of a line that only announces the answer, and of the words before a lead-in, in characters."""
 
 
-@dataclass(frozen=True)
-class _Text:
-    """A plain answer with the start and end of each line. cut, marked: see final_answer.
-
-    raw: the end of the answer with its formatting. languages: the languages with a stem in the answer. last_line:
-    number of the last line that is not blank.
-    """
-
-    text: str
-    lines: tuple[tuple[int, int], ...]
-    cut: bool
-    marked: bool
-    raw: str
-    languages: tuple[Language, ...]
-    last_line: int | None
-
-    def line_at(self, offset: int) -> int:
-        return bisect_right(self.lines, (offset, len(self.text) + 1)) - 1
-
-    def line(self, number: int) -> str:
-        start, end = self.lines[number]
-        return self.text[start:end]
-
-
-def _prepare_text(answer: str, *, cut: bool, marked: bool) -> _Text:
-    if len(answer) > MAX_READ:
-        answer = answer[-MAX_READ:].partition("\n")[2]
-    text = plain(answer)
-    lines, start = [], 0
-    for line in text.split("\n"):
-        lines.append((start, start + len(line)))
-        start += len(line) + 1
-    folded = text.casefold()
-    languages = tuple(language for language in load_languages() if any(stem in folded for stem in language.stems))
-    last = next((n for n in range(len(lines) - 1, -1, -1) if text[slice(*lines[n])].strip()), None)
-    return _Text(text, tuple(lines), cut, marked, answer, languages, last)
-
-
-def _read_answer_lines(shown: Shown, text: _Text) -> Iterator[Claim]:
+def _read_answer_lines(shown: Shown, text: AnswerText) -> Iterator[Claim]:
     """Yield the claims of the lead-ins in the text, from its end up to the last explicit one."""
     leads = 0
     for number in reversed(range(max(0, len(text.lines) - MAX_LINES), len(text.lines))):
@@ -115,7 +71,7 @@ def _read_answer_lines(shown: Shown, text: _Text) -> Iterator[Claim]:
             return  # nothing before the last `Answer:` counts
 
 
-def _lists_answers(shown: Shown, text: _Text, last: int) -> bool:
+def _lists_answers(shown: Shown, text: AnswerText, last: int) -> bool:
     """Return whether three different answers such as `Answer: A` are on the lines up to the last one."""
     answers: set[int | None] = set()
     for number in range(last, max(-1, last - 2 * len(shown.options)), -1):
@@ -127,14 +83,14 @@ def _lists_answers(shown: Shown, text: _Text, last: int) -> bool:
     return len(answers) > 2
 
 
-def _read_line(shown: Shown, text: _Text, number: int) -> tuple[list[Claim], int]:
+def _read_line(shown: Shown, text: AnswerText, number: int) -> tuple[list[Claim], int]:
     """Return the claims in a line, and the number of lead-ins and announcements of an answer in it."""
     start, end = text.lines[number]
     claims = list(_read_named(shown, text, number))
     count = 0
     for language in text.languages if start < end else ():
-        leads = [(match, True) for match in deque(language.explicit.finditer(text.text, start, end), LAST)]
-        leads += [(match, False) for match in deque(language.said.finditer(text.text, start, end), LAST)]
+        leads = [(match, True) for match in deque(language.explicit.finditer(text.text, start, end), MAX_MATCHES)]
+        leads += [(match, False) for match in deque(language.said.finditer(text.text, start, end), MAX_MATCHES)]
         count += len(leads)
         for match, explicit in leads:
             before = text.text[max(start, match.start() - MAX_HEADER) : match.start()]
@@ -170,10 +126,10 @@ def _begins_with_label(shown: Shown, text: str) -> bool:
     return match_first_label(shown, text, 0, len(text))[0] is not None
 
 
-def _read_turned_round(language: Language, shown: Shown, text: _Text, number: int) -> Iterator[Claim]:
+def _read_turned_round(language: Language, shown: Shown, text: AnswerText, number: int) -> Iterator[Claim]:
     """Yield claims of the form `B is the correct answer` that are complete sentences."""
     start, end = text.lines[number]
-    for match in deque(language.right.finditer(text.text, start, end), LAST):
+    for match in deque(language.right.finditer(text.text, start, end), MAX_MATCHES):
         before = text.text[max(start, match.start() - MAX_STATED) : match.start()]
         subject = normalize(find_pattern("sentence").split(before)[-1])
         subject = normalize(subject[language.before.match(subject).end() :])  # type: ignore[union-attr]
@@ -184,10 +140,10 @@ def _read_turned_round(language: Language, shown: Shown, text: _Text, number: in
             yield Claim("answer-line", match.start(), number, position, subject, explicit=False, turned=True)
 
 
-def _read_named(shown: Shown, text: _Text, number: int) -> Iterator[Claim]:
+def _read_named(shown: Shown, text: AnswerText, number: int) -> Iterator[Claim]:
     """Yield claims of the forms `the capital is B. Paris` and `the capital is Paris (B)`."""
     start, end = text.lines[number]
-    for match in deque(find_pattern("copula").finditer(text.text, start, end), LAST if shown.labels else 0):
+    for match in deque(find_pattern("copula").finditer(text.text, start, end), MAX_MATCHES if shown.labels else 0):
         at, until = match.end(), min(end, match.end() + MAX_STATED)
         position, after = match_first_label(shown, text.text, at, until)
         if position is None or not match_own_text(shown, position, text.text, after, until):
@@ -218,7 +174,9 @@ def _has_owner(shown: Shown, before: str, lead: re.Match[str] | None, match: re.
     }
 
 
-def _read_claims(shown: Shown, text: _Text, number: int, match: re.Match[str], *, explicit: bool) -> Iterator[Claim]:
+def _read_claims(
+    shown: Shown, text: AnswerText, number: int, match: re.Match[str], *, explicit: bool
+) -> Iterator[Claim]:
     """Yield the claim that follows a lead-in."""
     start, end = match.end(), min(text.lines[number][1], match.end() + MAX_STATED)
     for language in text.languages:  # Answer: Answer: B; Answer: I think it is B
@@ -257,14 +215,14 @@ def _read_claims(shown: Shown, text: _Text, number: int, match: re.Match[str], *
         yield Claim("answer-line", match.start(), number, None, text.text[start:end].strip(), explicit)
 
 
-def _begins_options(shown: Shown, text: _Text, number: int, said: str) -> bool:
+def _begins_options(shown: Shown, text: AnswerText, number: int, said: str) -> bool:
     """Return whether a label and its option begin a list of the options, which the next line continues."""
     first = match_labelled_option(shown, said)
     following = match_labelled_option(shown, text.line(number + 1)) if number + 1 < len(text.lines) else None
     return first is not None and following is not None and first != following
 
 
-def _read_below(shown: Shown, text: _Text, number: int, start: int, *, header: bool) -> Iterator[Claim]:
+def _read_below(shown: Shown, text: AnswerText, number: int, start: int, *, header: bool) -> Iterator[Claim]:
     """Yield the claim on the line below a lead-in that ends its line."""
     following = next((n for n in range(number + 1, min(number + 4, len(text.lines))) if text.line(n).strip()), None)
     if following is None:
@@ -282,8 +240,8 @@ def _read_below(shown: Shown, text: _Text, number: int, start: int, *, header: b
         yield named.claim("answer-line", start, following)
 
 
-def _read_boxes(shown: Shown, text: _Text) -> Iterator[Claim]:
-    for match in deque(find_pattern("boxed").finditer(text.text), LAST):
+def _read_boxes(shown: Shown, text: AnswerText) -> Iterator[Claim]:
+    for match in deque(find_pattern("boxed").finditer(text.text), MAX_MATCHES):
         end: int | None = match.end() + 1
         if match[0].endswith("{"):
             end = _find_closing_brace(text.text, match.end())
@@ -314,8 +272,8 @@ def _find_closing_brace(text: str, start: int) -> int | None:
     return None
 
 
-def _read_json(shown: Shown, text: _Text) -> Iterator[Claim]:
-    for match in deque(find_pattern("json").finditer(text.text), LAST):
+def _read_json(shown: Shown, text: AnswerText) -> Iterator[Claim]:
+    for match in deque(find_pattern("json").finditer(text.text), MAX_MATCHES):
         value = match["value"]
         touches = text.cut and not text.text[match.end() :].strip() and value[-1] not in "\"']"
         if touches or find_pattern("rejected").match(text.text, match.end()):
@@ -325,18 +283,18 @@ def _read_json(shown: Shown, text: _Text) -> Iterator[Claim]:
         yield _make_claim("json", shown, text, match.start(), re.sub(r"\\[ntr]", " ", value).replace("\\", ""))
 
 
-def _read_tags(shown: Shown, text: _Text) -> Iterator[Claim]:
+def _read_tags(shown: Shown, text: AnswerText) -> Iterator[Claim]:
     if text.marked:
         claim = _make_claim("tag", shown, text, 0, text.text)
         if claim.says is not None:
             yield claim
         return
-    for match in deque(find_pattern("tag").finditer(text.text), LAST):
+    for match in deque(find_pattern("tag").finditer(text.text), MAX_MATCHES):
         touches = text.cut and match.end() == len(text.text) and not text.text.endswith(">")
         if touches or find_pattern("rejected").match(text.text, match.end()):
             continue
         claim = _make_claim("tag", shown, text, match.start(), match["inner"])
-        inner = _prepare_text(match["inner"], cut=False, marked=False)
+        inner = prepare_text(match["inner"], cut=False, marked=False)
         if claim.says is not None or (
             match["formal"]
             and not any(list(find(shown, inner)) for find in (_read_answer_lines, _read_boxes, _read_json))
@@ -344,7 +302,7 @@ def _read_tags(shown: Shown, text: _Text) -> Iterator[Claim]:
             yield claim
 
 
-def _make_claim(rule: str, shown: Shown, text: _Text, start: int, inner: str) -> Claim:
+def _make_claim(rule: str, shown: Shown, text: AnswerText, start: int, inner: str) -> Claim:
     """Return the claim of a box, a JSON value or a tag that contains a label, an option or both."""
     stated = " ".join(plain(inner[:MAX_STATED]).split())
     skipped = find_pattern("again").match(stated)
@@ -357,7 +315,7 @@ def _make_claim(rule: str, shown: Shown, text: _Text, start: int, inner: str) ->
     return answer.claim(rule, start, text.line_at(start))
 
 
-def _read_lone_answer(shown: Shown, text: _Text, number: int) -> StatedAnswer | None:
+def _read_lone_answer(shown: Shown, text: AnswerText, number: int) -> StatedAnswer | None:
     """Return the answer on a line with nothing but a label, a label with its own option, or an option; else None."""
     line = text.line(number)
     for stated in dict.fromkeys((line, find_pattern("last_sentence").split(line)[-1])):
@@ -378,7 +336,7 @@ def _read_lone_answer(shown: Shown, text: _Text, number: int) -> StatedAnswer | 
     return match_option_with_label(shown, line, whole=whole)
 
 
-def _find_last_line(shown: Shown, text: _Text) -> str | None:
+def _find_last_line(shown: Shown, text: AnswerText) -> str | None:
     """Return the last line; None if it belongs to a list or may have been cut off."""
     number = text.last_line
     if number is None or (text.cut and not _is_closed(text.raw)):
@@ -406,13 +364,13 @@ def _begins_as_list(shown: Shown, other: str, last: str) -> bool:
     return option is not None and option != shown.position_of_text(last)
 
 
-def _read_lone_label(shown: Shown, text: _Text) -> Iterator[Claim]:
+def _read_lone_label(shown: Shown, text: AnswerText) -> Iterator[Claim]:
     if _find_last_line(shown, text) is not None and text.last_line is not None:
         named = _read_lone_answer(shown, text, text.last_line)
         if named is not None and shown.position_of_label(named.text) is not None:
             yield named.claim("label-alone", text.lines[text.last_line][0], text.last_line)
             return
-    first = next((number for number in range(min(LAST, len(text.lines))) if text.line(number).strip()), None)
+    first = next((number for number in range(min(MAX_MATCHES, len(text.lines))) if text.line(number).strip()), None)
     if first is None or first == text.last_line or text.cut or find_pattern("corrects").search(text.text):
         return
     named = _read_lone_answer(shown, text, first)
@@ -427,7 +385,7 @@ def _read_lone_label(shown: Shown, text: _Text) -> Iterator[Claim]:
         yield named.claim("label-alone", text.lines[first][0], first)
 
 
-def _read_lone_option(shown: Shown, text: _Text) -> Iterator[Claim]:
+def _read_lone_option(shown: Shown, text: AnswerText) -> Iterator[Claim]:
     line = _find_last_line(shown, text)
     if line is None or text.last_line is None or shown.position_of_label(normalize(line)) is not None:
         return
@@ -454,9 +412,9 @@ def final_answer(
     tag.
     """
     shown = make_forms(tuple(labels), tuple(options))
-    text = _prepare_text(answer, cut=cut, marked=marked)
+    text = prepare_text(answer, cut=cut, marked=marked)
     whole = _decide(rules, shown, text)
-    before, is_other = _find_next_question(shown, text)
+    before, is_other = find_next_question(shown, text)
     first = "" if before is None else _decide(rules, shown, before)
     if not isinstance(first, Claim) or (not is_other and not first.explicit):
         return whole
@@ -465,44 +423,7 @@ def final_answer(
     return "it answers, asks the question again and answers something else"
 
 
-def _find_next_question(shown: Shown, text: _Text) -> tuple[_Text | None, bool]:
-    """Return the text before a question with which a model goes on that nothing stops, None if there is none.
-
-    Also return whether it is another question, by its options. After a single line with an answer, the next question
-    needs no heading such as `Question:`.
-    """
-    lone = text.lines[0][1] > 0 and len(text.lines) > 1 and not text.line(1).strip()
-    for number in range(1, min(len(text.lines), MAX_LINES)):
-        start, end = text.lines[number]
-        heading = find_pattern("next_question").match(text.text, start, end)
-        if heading is not None or (lone and number == 2 and text.text.endswith("?", start, end)):
-            own, others = _count_options(shown, text, number + 1)
-            if (heading is not None and own + others != 1) or others > max(own, 1):
-                last = next((n for n in range(number - 1, -1, -1) if text.line(n).strip()), None)
-                before = replace(text, text=text.text[:start], lines=text.lines[:number], cut=False, last_line=last)
-                return before, others > 1 and others >= own
-    return None, False
-
-
-def _count_options(shown: Shown, text: _Text, first: int) -> tuple[int, int]:
-    """Return how many labels on the following lines have their own option after them, and how many another text."""
-    own = others = 0
-    for number in range(first, min(first + LAST, len(text.lines))):
-        start, end = text.lines[number]
-        for match in islice(shown.word.finditer(text.text, start, end), LAST):
-            position, after = shown.position_of_label(match[0]), match.end()
-            if position is None or find_pattern("list_mark").match(text.text, after, end) is None:
-                continue
-            if text.text.startswith("A:", match.start()):  # of `Q:` and `A:`
-                continue
-            if match_own_text(shown, position, text.text, after, end):
-                own += 1
-            elif end - after > 2:  # more than a mark
-                others += 1
-    return own, others
-
-
-def _decide(rules: Sequence[str], shown: Shown, text: _Text) -> Claim | str:
+def _decide(rules: Sequence[str], shown: Shown, text: AnswerText) -> Claim | str:
     stated = [claim for rule in rules if (claim := _choose_claim(list(_FINDERS[rule](shown, text)))) is not None]
     formal = [claim for claim in stated if claim.explicit]
     if formal:  # a remark before the last of them is ignored unless it agrees
