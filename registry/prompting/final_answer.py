@@ -31,6 +31,7 @@ from registry.prompting.answer_patterns import (
     plain,
 )
 from registry.prompting.answer_text import MAX_LINES, MAX_MATCHES, AnswerText, prepare_text
+from registry.prompting.further_answers import read_further
 from registry.prompting.next_question import find_next_question
 from registry.prompting.stated_answer import (
     MAX_STATED,
@@ -53,6 +54,10 @@ MAX_LEADS: Final = 200
 """Maximum number of lead-ins that are examined, from the last one backwards."""
 MAX_LIST: Final = 100
 """Maximum number of lines before or after a label's line that are examined for more labels."""
+MIN_REASON: Final = 12
+"""Minimum number of characters between words such as "wait, no" and the answer that replaces one before them."""
+LONGEST_LABEL: Final = 3
+"""A first line that is not longer than this is no complete answer if the text was cut off."""
 MAX_HEADER: Final = 80
 """Maximum length of a line that only announces the answer, and of the words before a lead-in, in characters."""
 
@@ -72,15 +77,19 @@ def _read_answer_lines(shown: Shown, text: AnswerText) -> Iterator[Claim]:
 
 
 def _lists_answers(shown: Shown, text: AnswerText, last: int) -> bool:
-    """Return whether three different answers such as `Answer: A` are on the lines up to the last one."""
+    """Return whether lines such as `Answer: A` up to the last one, with nothing between, state different answers."""
     answers: set[int | None] = set()
+    heads: set[str] = set()
     for number in range(last, max(-1, last - 2 * len(shown.options)), -1):
-        if text.line(number).strip():
-            explicit = {claim.position for claim in _read_line(shown, text, number)[0] if claim.explicit}
+        line = text.line(number)
+        if line.strip():
+            explicit = [claim for claim in _read_line(shown, text, number)[0] if claim.explicit]
             if not explicit:
                 break
-            answers |= explicit
-    return len(answers) > 2
+            answers |= {claim.position for claim in explicit}
+            stated = explicit[-1].text
+            heads.add(line[: line.rfind(stated)] if line.rstrip(AROUND).endswith(stated) else line)
+    return len(answers) > 2 or (len(answers - {None}) == 2 and len(heads) == 1)
 
 
 def _read_line(shown: Shown, text: AnswerText, number: int) -> tuple[list[Claim], int]:
@@ -168,6 +177,7 @@ def _has_owner(shown: Shown, before: str, lead: re.Match[str] | None, match: re.
     own = re.split(r"[,:] ?(?=\w)", (lead[0] if lead is not None else "") + (match["praised"] or ""))[-1]
     return not find_pattern("determined").match(own or match[0]) and owner["word"].casefold() not in {
         "is",
+        "one",
         "was",
         "are",
         "your",
@@ -179,6 +189,9 @@ def _read_claims(
 ) -> Iterator[Claim]:
     """Yield the claim that follows a lead-in."""
     start, end = match.end(), min(text.lines[number][1], match.end() + MAX_STATED)
+    if find_pattern("asks_for_false").search(match[0]):  # what follows calls the others true
+        stop = find_pattern("clause_end").search(text.text, start + 2, end)
+        end = end if stop is None else stop.start()
     for language in text.languages:  # Answer: Answer: B; Answer: I think it is B
         skipped = find_pattern("again").match(text.text, start, end)
         at = start if skipped is None else skipped.end()
@@ -342,8 +355,16 @@ def _find_last_line(shown: Shown, text: AnswerText) -> str | None:
     if number is None or (text.cut and not _is_closed(text.raw)):
         return None
     line = text.line(number)
-    others = (text.line(other) for other in range(max(0, number - MAX_LIST), number) if text.line(other).strip())
+    others = [text.line(other) for other in range(max(0, number - MAX_LIST), number) if text.line(other).strip()]
+    label = _find_lone_label(shown, line)
+    if label is not None and any(match_first_label(shown, other, 0, len(other))[0] == label for other in others):
+        return line  # the list that precedes it has an item of its own with this label
     return None if any(_begins_as_list(shown, other, line) for other in others) else line
+
+
+def _find_lone_label(shown: Shown, line: str) -> int | None:
+    """Return the position of the label that is all of a line; None if there is more."""
+    return shown.position_of_label(normalize(line))
 
 
 def _is_closed(raw: str) -> bool:
@@ -370,10 +391,18 @@ def _read_lone_label(shown: Shown, text: AnswerText) -> Iterator[Claim]:
         if named is not None and shown.position_of_label(named.text) is not None:
             yield named.claim("label-alone", text.lines[text.last_line][0], text.last_line)
             return
-    first = next((number for number in range(min(MAX_MATCHES, len(text.lines))) if text.line(number).strip()), None)
-    if first is None or first == text.last_line or text.cut or find_pattern("corrects").search(text.text):
+    lines = {normalize(text.line(number)) for number in range(min(MAX_LIST, len(text.lines)))} - {""}
+    repeated = shown.position_of_label(next(iter(lines))) if len(lines) == 1 else None
+    if repeated is not None and text.cut and len(text.lines) > 1:  # B, B, B
+        yield Claim("label-alone", 0, 0, repeated, next(iter(lines)))
         return
-    named = _read_lone_answer(shown, text, first)
+    first = next((number for number in range(min(MAX_MATCHES, len(text.lines))) if text.line(number).strip()), None)
+    if first is None or find_pattern("corrects").search(text.text):
+        return
+    bold = _read_bold_label(shown, text)
+    named = bold if bold is not None or first == text.last_line else _read_lone_answer(shown, text, first)
+    if text.cut and (first == text.last_line or named is None or len(normalize(text.line(first))) <= LONGEST_LABEL):
+        return
     position = None if named is None else shown.position_of_label(named.text)
     if named is None or position is None:
         return
@@ -383,6 +412,15 @@ def _read_lone_label(shown: Shown, text: AnswerText) -> Iterator[Claim]:
     label = -1 if listed is None else match_first_label(shown, listed, 0, len(listed))[0]
     if label is not None and label < position:
         yield named.claim("label-alone", text.lines[first][0], first)
+
+
+def _read_bold_label(shown: Shown, text: AnswerText) -> StatedAnswer | None:
+    """Return the label with which an answer begins in bold letters, before an explanation that names no other one."""
+    match = find_pattern("bold").match(text.raw)
+    position = None if match is None else shown.position_of_label(normalize(match["label"]))
+    if match is None or position is None or name_labels(shown, text.text) - {shown.labels[position]}:
+        return None
+    return StatedAnswer(position, shown.labels[position])
 
 
 def _read_lone_option(shown: Shown, text: AnswerText) -> Iterator[Claim]:
@@ -424,23 +462,24 @@ def final_answer(
 
 
 def _decide(rules: Sequence[str], shown: Shown, text: AnswerText) -> Claim | str:
-    stated = [claim for rule in rules if (claim := _choose_claim(list(_FINDERS[rule](shown, text)))) is not None]
+    stated = [claim for rule in rules if (claim := _choose_claim(list(_FINDERS[rule](shown, text)), text)) is not None]
     formal = [claim for claim in stated if claim.explicit]
     if formal:  # a remark before the last of them is ignored unless it agrees
         last = max(claim.start for claim in formal)
         agree = {claim.says for claim in formal}
         stated = [claim for claim in stated if claim.explicit or claim.start > last or agree == {claim.says}]
     if not stated:
-        return "no rule found an answer"
+        further = list(read_further(shown, text)) if "answer-line" in rules else []
+        return further[0] if len({claim.position for claim in further}) == 1 else "no rule found an answer"
     if len({claim.says for claim in stated}) > 1:
         return "its rules find answers that differ"
     return stated[0] if stated[0].says is not None else "the answer names no single option"
 
 
-def _choose_claim(claims: list[Claim]) -> Claim | None:
+def _choose_claim(claims: list[Claim], text: AnswerText) -> Claim | None:
     """Return the last claim of a rule; without a position if its line states two answers.
 
-    None if all claims are denials.
+    None if all claims are denials. Claims before words such as "wait, no" do not count if another one follows these.
     A remark that differs from an earlier explicit answer also removes the position, and so does a denial of the answer.
     """
     denied = {claim.position for claim in claims if claim.denies}
@@ -448,9 +487,20 @@ def _choose_claim(claims: list[Claim]) -> Claim | None:
     if not claims:
         return None
     last = max(claims, key=lambda claim: claim.start)
+    if len({claim.says for claim in claims}) > 1 and last.position is not None:
+        claims = [claim for claim in claims if claim is last or not _is_corrected(text, claim, last)]
+    if find_pattern("withdrawn").search(text.text, last.start):
+        return replace(last, position=None, to_match=False)
     stated = {
         claim.says
         for claim in claims
         if claim.line == last.line or (claim.explicit and not last.explicit) or (claim.turned and last.turned)
     }
     return last if len(stated) == 1 and last.position not in denied else replace(last, position=None, to_match=False)
+
+
+def _is_corrected(text: AnswerText, claim: Claim, last: Claim) -> bool:
+    """Return whether words between two claims take the first one back, and a reason follows these."""
+    return (
+        find_pattern("corrected").search(text.text, claim.start, max(claim.start, last.start - MIN_REASON)) is not None
+    )

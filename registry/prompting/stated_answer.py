@@ -182,6 +182,8 @@ def _names_another(shown: Shown, text: str, position: int, after: int, end: int)
     """Return whether the line goes on to another answer: `A or B`, `A, B`, `A … actually B`, another option's text."""
     own = match_own_text(shown, position, text, after, end)
     start = after + len(own)
+    stop = find_pattern("full_stop").search(text, start, end)  # what follows is not of the statement
+    end = end if stop is None else stop.start()
     rest = text[start:end]
     others = (shown.position_of_text(rest), shown.position_of_text(rest.lstrip(AROUND + "-–—=→")))
     if not own and (
@@ -189,7 +191,9 @@ def _names_another(shown: Shown, text: str, position: int, after: int, end: int)
     ):
         return True
     return any(
-        shown.position_of_label(match[0]) not in (None, position) and _is_named(shown, text, match, start, end)
+        shown.position_of_label(match[0]) not in (None, position)
+        and (match[0] in shown.labels or not match[0].islower() or text[match.end() : match.end() + 1] == ")")
+        and _is_named(shown, text, match, start, end)
         for match in shown.word.finditer(text, start, end)
     )
 
@@ -197,7 +201,7 @@ def _names_another(shown: Shown, text: str, position: int, after: int, end: int)
 def _is_named(shown: Shown, text: str, match: re.Match[str], start: int, end: int) -> bool:
     """Return whether a label in text[start:end] is stated as an answer: not denied, in passing, or in a reason."""
     before, position = text[max(start, match.start() - 40) : match.start()], shown.position_of_label(match[0])
-    if find_pattern("negated").search(before):
+    if find_pattern("negated").search(before) or find_pattern("others_wrong").match(text, match.end(), end):
         return False
     listing = not text[start : match.start()].strip(AROUND)
     if listing and position is not None and match_own_text(shown, position, text, match.end(), end):

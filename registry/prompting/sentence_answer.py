@@ -1,0 +1,254 @@
+"""The answer in a sentence whose order of words no pattern knows, from the words around the only label in it.
+
+`sentence_words.toml` has, for each language, words that say that the option near them is right, and words that deny or
+doubt it. These sentences count only if no rule finds an answer, and only if all of them state the same one.
+"""
+
+import re
+import unicodedata
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from registry.files.toml import parse_toml, read_definition
+from registry.prompting.answer_patterns import AROUND, find_pattern
+from registry.prompting.answer_text import AnswerText
+from registry.prompting.stated_answer import Claim, Shown
+
+MAX_SENTENCES_TEXT: Final = 5_000
+"""Only this many characters at the end of an answer are divided into sentences."""
+MAX_SENTENCES: Final = 60
+"""Maximum number of sentences that are examined: the last ones."""
+NEAR_WORDS: Final = 4
+"""Maximum number of words between a label and the word that says that it is right."""
+NEAR_CHARACTERS: Final = 12
+"""The same in characters, for scripts without blanks between words."""
+
+LONGEST_LABEL: Final = 3
+"""A sentence that is shorter than this is a label before its option."""
+
+_JOINED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_EDGE: Final = r"\s\"'’()\[\]«»„“”,:;.!?…*/—–-"
+_SENTENCE: Final = re.compile(r"[.] |[!?…]+ ?|\n|[。।۔።։] ?|; ")
+_CLAUSE: Final = re.compile(
+    r"(?<=[^\W\d])[,،、፣] ?|[，；;؛]| [—–-] (?=\S{4,})"
+    r"|(?<=[^\W_]) (?:but|mais|aber|pero|mas|ma|но|а|men|maar|ale|tetapi|namun) "
+)
+
+
+@dataclass(frozen=True)
+class _Words:
+    """The words of one language that say that an option is right, that name the answer, and that deny or doubt."""
+
+    verdict: re.Pattern[str]
+    answer: re.Pattern[str]
+    denial: re.Pattern[str]
+
+
+@dataclass(frozen=True)
+class Mention:
+    """A label in a sentence: its position, and where it stands."""
+
+    position: int
+    start: int
+    end: int
+
+
+def _compile_words(text: str) -> re.Pattern[str]:
+    """Return a pattern for words; `word*` stands for all that begin so, and a hyphen for a blank."""
+    patterns = []
+    for word in unicodedata.normalize("NFKC", text).split():
+        stem = re.escape(word.rstrip("*").replace("-", " "))
+        if re.match(f"[{_JOINED}]", word) or word == "n't":
+            patterns.append(stem if word != "n't" else "n['’]t")
+        else:
+            patterns.append(f"(?<![^{_EDGE}]){stem}" + (r"\S*" if word.endswith("*") else f"(?![^{_EDGE}])"))
+    return re.compile("|".join(patterns), re.IGNORECASE)
+
+
+@cache
+def _load_file() -> Mapping[str, Any]:
+    return parse_toml(read_definition(files(__package__) / "sentence_words.toml"), "sentence_words.toml")
+
+
+@cache
+def _load_words() -> list[_Words]:
+    data = _load_file()
+    return [
+        _Words(
+            _compile_words(entry["verdict"]),
+            _compile_words(entry["answer"]),
+            _compile_words(f"{data['english']} {entry['denial']}"),
+        )
+        for entry in data["sentences"]
+    ]
+
+
+@cache
+def _load_denials() -> re.Pattern[str]:
+    """Return a pattern for what denies or doubts in any language, without words that mean something else in English."""
+    data = _load_file()
+    words = {
+        word for entry in data["sentences"] for word in entry["denial"].split() if len(word) > 2 or not word.isascii()
+    }
+    kept = (words - set(data["not_denials"].split())) | {"ne", "nu", "no"}
+    return _compile_words(f"{data['english']} {data['undecided']} {' '.join(sorted(kept))}")
+
+
+def is_denied(sentence: str) -> bool:
+    """Return whether a word of any language denies or doubts what a sentence says."""
+    return _load_denials().search(sentence) is not None
+
+
+def find_sentence_answers(shown: Shown, text: AnswerText) -> Iterator[Claim]:
+    """Yield the claim of the sentences that state an answer, if it is one and the same and no later one doubts it."""
+    found: Claim | None = None
+    for start, sentence, asks in list_sentences(text):
+        mentions = find_mentions(shown, sentence)
+        if not mentions:
+            if found is not None and find_pattern("corrects").search(sentence):
+                return
+            continue
+        stated = None if asks else _read_sentence(shown, sentence, mentions)
+        if stated is not None:
+            if found is not None and found.position != stated.position:
+                return
+            if text.cut and not text.text[start + stated.end :].strip(AROUND):
+                return
+            label = sentence[stated.start : stated.end]
+            found = Claim(
+                "answer-line", start + stated.start, text.line_at(start), stated.position, label, explicit=False
+            )
+        elif found is not None and _takes_back(sentence, mentions, found, asks=asks):
+            return
+    if found is not None:
+        yield found
+
+
+def list_sentences(text: AnswerText) -> Iterator[tuple[int, str, bool]]:
+    """Yield the offset of each of the last sentences of the answer, its text, and whether it asks."""
+    yield from deque(_divide_text(text), MAX_SENTENCES)
+
+
+def _divide_text(text: AnswerText) -> Iterator[tuple[int, str, bool]]:
+    begin = max(0, len(text.text) - MAX_SENTENCES_TEXT)
+    for match in [*_SENTENCE.finditer(text.text, begin), None]:
+        end = len(text.text) if match is None else match.start()
+        sentence = text.text[begin:end]
+        if match is not None and match[0] == ". " and len(sentence.strip(AROUND)) < LONGEST_LABEL:
+            continue  # "B. Paris"
+        if sentence.strip():
+            yield begin, sentence, match is not None and "?" in match[0]
+        begin = end if match is None else match.end()
+
+
+def find_mentions(shown: Shown, sentence: str) -> list[Mention]:
+    """Return the labels in a sentence, without letters that are words and those in an option's own text."""
+    folded = sentence.casefold()
+    own = [
+        (match.start(), match.end())
+        for option in shown.folded
+        if len(option) > 1 and option in folded
+        for match in re.finditer(re.escape(option), folded)
+    ]
+    mentions = []
+    for match in shown.word.finditer(sentence):
+        position = shown.position_of_label(match[0])
+        inside = any(
+            start <= match.start() and match.end() <= end and end - start > len(match[0]) for start, end in own
+        )
+        if position is not None and not inside and _is_label(shown, sentence, match, position):
+            mentions.append(Mention(position, match.start(), match.end()))
+    return mentions
+
+
+def _is_label(shown: Shown, sentence: str, match: re.Match[str], position: int) -> bool:
+    """Return whether a label in a sentence is more than a word or a letter of one."""
+    label, before, after = match[0], sentence[: match.start()], sentence[match.end() :]
+    enclosed = before.endswith(tuple("([\"'«「『“‘„")) and after.startswith(tuple(")]\"'»」』”’“"))
+    delimited = enclosed or re.match(r"[)\]]|[.:,] ?$|$", after) is not None
+    if not label.isascii():
+        neighbours = {unicodedata.category(other)[0] for other in (before[-1:], after[:1]) if other}
+        return not neighbours & {"L", "M", "N"}
+    if label.isalpha() and label.islower():
+        return enclosed or after.startswith(")")
+    if label != shown.labels[position] or (label == "I" and not delimited):
+        return False
+    if delimited or before.strip(AROUND):
+        return True
+    # At the beginning of a sentence, it may be an article: "A mineral is", "A válasz"
+    return re.match(r" [^\W\d_]", after) is None or re.match(f" ?[{_JOINED}]", after) is not None
+
+
+def _read_sentence(shown: Shown, sentence: str, mentions: list[Mention]) -> Mention | None:
+    """Return the mention that a sentence states as the answer; None if there is none, or doubt."""
+    words = [words for words in _load_words() if words.verdict.search(sentence) or words.answer.search(sentence)]
+    hence = max((match.start() for match in find_pattern("hence").finditer(sentence)), default=0)
+    clauses = [clause for clause in _divide(sentence, mentions) if clause[1] > hence]
+    denied = {clause: _is_denied(words, sentence[slice(*clause)]) for clause in clauses}
+    of_clause = {
+        clause: [mention for mention in mentions if clause[0] <= mention.start < clause[1]] for clause in clauses
+    }
+    stated: Mention | None = None
+    for number, clause in enumerate(clauses):
+        here = of_clause[clause]
+        others = any(stated is not None and mention.position != stated.position for mention in here)
+        if stated is not None and find_pattern("reason").match(sentence, *clause):
+            break
+        if denied[clause]:
+            if stated is not None and not others:
+                return None  # a doubt after the answer
+        elif len({mention.position for mention in here}) > 1:
+            following = clauses[number + 1] if number + 1 < len(clauses) else None
+            if following is None or not denied[following] or not of_clause[following]:
+                return None  # else it is a list of wrong options: "A, C, and D are wrong"
+        elif others:
+            return None
+        elif stated is None:
+            stated = next((mention for mention in here if _is_near(words, sentence, clause, mention, shown)), None)
+    return stated
+
+
+def _divide(sentence: str, mentions: list[Mention]) -> list[tuple[int, int]]:
+    """Return where the clauses of a sentence begin and end; a list such as "both A, and B" is not divided."""
+    clauses, begin = [], 0
+    ends = {mention.end for mention in mentions}
+    for match in _CLAUSE.finditer(sentence):
+        words = sentence[begin : match.start()].split()
+        if match.start() not in ends or len(words) > NEAR_WORDS:
+            clauses.append((begin, match.start()))
+            begin = match.end()
+    return [*clauses, (begin, len(sentence))]
+
+
+def _is_denied(words: list[_Words], clause: str) -> bool:
+    return any(language.denial.search(clause) is not None for language in words)
+
+
+def _is_near(words: list[_Words], sentence: str, clause: tuple[int, int], mention: Mention, shown: Shown) -> bool:
+    """Return whether a word that says that an option is right stands near the label, in its clause.
+
+    A word that only names the answer counts if no more than a word or the option's text follows the label.
+    """
+    own = shown.own[mention.position]
+    rest = sentence[mention.end : clause[1]].strip(AROUND + "-–—=")
+    ends = len(rest.split()) <= 1 or rest.casefold().startswith(own)
+    for language in words:
+        for pattern in (language.verdict, language.answer) if ends else (language.verdict,):
+            for match in pattern.finditer(sentence, *clause):
+                first, last = sorted(((match.start(), match.end()), (mention.start, mention.end)))
+                between = sentence[first[1] : last[0]]
+                joined = re.match(f"[{_JOINED}]", match[0]) is not None
+                if (len(between) if joined else len(between.split())) <= (NEAR_CHARACTERS if joined else NEAR_WORDS):
+                    return True
+    return False
+
+
+def _takes_back(sentence: str, mentions: list[Mention], found: Claim, *, asks: bool) -> bool:
+    """Return whether a sentence after the answer names another option, or denies the answer."""
+    denied = is_denied(sentence)
+    own = {mention.position for mention in mentions} == {found.position}
+    return asks or (own and denied) or (not own and not denied)
