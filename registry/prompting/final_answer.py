@@ -104,10 +104,11 @@ def _read_line(shown: Shown, text: AnswerText, number: int) -> tuple[list[Claim]
         for match, explicit in leads:
             before = text.text[max(start, match.start() - MAX_HEADER) : match.start()]
             lead = find_pattern("lead").search(before) if "praised" in match.re.groupindex else None
-            before = before if lead is None else before[: lead.start()]
+            whole, before = before, before if lead is None else before[: lead.start()]
             supposed = "would" in match[0].casefold() and find_pattern("condition").search(before)
             foreign = "praised" in match.re.groupindex and _has_owner(shown, before, lead, match)
-            if not supposed and not foreign and not language.unsure.search(before):
+            unsure = any(language.unsure.search(words) for words in (before, whole))
+            if not supposed and not foreign and not unsure:
                 claims += _read_claims(shown, text, number, match, explicit=explicit)
         claims += _read_turned_round(language, shown, text, number)
         if not leads and end - start < MAX_HEADER:
@@ -420,7 +421,8 @@ def _read_bold_label(shown: Shown, text: AnswerText) -> StatedAnswer | None:
     position = None if match is None else shown.position_of_label(normalize(match["label"]))
     if match is None or position is None or name_labels(shown, text.text) - {shown.labels[position]}:
         return None
-    return StatedAnswer(position, shown.labels[position])
+    own = normalize(plain(match["own"] or ""))
+    return StatedAnswer(position, shown.labels[position]) if own in ("", shown.own[position]) else None
 
 
 def _read_lone_option(shown: Shown, text: AnswerText) -> Iterator[Claim]:

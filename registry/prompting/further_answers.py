@@ -26,6 +26,9 @@ def read_further(shown: Shown, text: AnswerText) -> Iterator[Claim]:
     yield from _read_first_sentence(shown, text)
     yield from _read_ordinal(shown, text)
     yield from _read_arrow(shown, text)
+    yield from _read_after_colon(shown, text)
+    yield from _read_bold_end(shown, text)
+    yield from _read_not_but(shown, text)
     yield from _read_last_sentence(shown, text)
 
 
@@ -54,7 +57,7 @@ def _make_claim(position: int, start: int, text: AnswerText) -> Claim:
 
 
 def _read_first_sentence(shown: Shown, text: AnswerText) -> Iterator[Claim]:
-    """Yield the claim of an answer in one line that begins with an option as a sentence, as in "False. Light is …" or "No, …"."""
+    """Yield the claim of an answer in one line that begins with an option, as in "False. Light is …" or "No, …"."""
     line = text.text.strip()
     first, _, reason = line.partition(". ")
     if shown.position_of_text(first) is None:
@@ -120,6 +123,46 @@ def _read_arrow(shown: Shown, text: AnswerText) -> Iterator[Claim]:
         last = match.start()
     if len(found) == 1 and text.line_at(last) == text.last_line:
         yield _make_claim(found.pop(), last, text)
+
+
+def _read_after_colon(shown: Shown, text: AnswerText) -> Iterator[Claim]:
+    """Yield the claim of a last line that ends with a colon and an option, as in "After checking all: B"."""
+    line = "" if text.last_line is None else text.line(text.last_line)
+    before, colon, stated = line.rpartition(": ")
+    bare = normalize(stated)
+    position = shown.position_of_label(bare) if bare in shown.labels else shown.position_of_text(stated)
+    if position is None:
+        first, after = match_first_label(shown, stated, 0, len(stated))
+        own = "" if first is None else match_own_text(shown, first, stated, after, len(stated))
+        position = first if own and not normalize(stated[after + len(own) :]) else None
+    announced = len(before.split()) > 1 and not find_pattern("no_announcement").search(before)
+    if colon and announced and position is not None and not line.endswith("?") and not is_denied(before):
+        others = {mention.position for mention in find_mentions(shown, before)} - {position}
+        if not others:
+            yield _make_claim(position, text.lines[text.last_line or 0][0], text)
+
+
+def _read_bold_end(shown: Shown, text: AnswerText) -> Iterator[Claim]:
+    """Yield the claim of a last line in which one label is in bold, and no other label is."""
+    last = text.raw.rstrip().rpartition("\n")[2]
+    labels = {match["label"] for match in find_pattern("bold_label").finditer(last)}
+    label = labels.pop() if len(labels) == 1 else ""
+    position = shown.position_of_label(label)
+    line = plain(last).rstrip()
+    only = {mention.position for mention in find_mentions(shown, line)} == {position}
+    if label in shown.labels and position is not None and only and not line.endswith("?") and not is_denied(line):
+        yield _make_claim(position, text.lines[text.last_line or 0][0], text)
+
+
+def _read_not_but(shown: Shown, text: AnswerText) -> Iterator[Claim]:
+    """Yield the claim of "not A, but B" in any of twenty languages, if no sentence names an option after it."""
+    found = list(find_pattern("not_but").finditer(text.text))
+    label = next((group for group in reversed(found[-1].groups()) if group), "") if found else ""
+    position = shown.position_of_label(label)
+    if position is None or label not in shown.labels or find_pattern("corrects").search(text.text, found[-1].end()):
+        return
+    if not name_labels(shown, text.text[found[-1].end() :]) - {label}:
+        yield _make_claim(position, found[-1].start(), text)
 
 
 def _read_last_sentence(shown: Shown, text: AnswerText) -> Iterator[Claim]:

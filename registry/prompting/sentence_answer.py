@@ -185,7 +185,7 @@ def _is_label(shown: Shown, sentence: str, match: re.Match[str], position: int) 
 
 def _read_sentence(shown: Shown, sentence: str, mentions: list[Mention]) -> Mention | None:
     """Return the mention that a sentence states as the answer; None if there is none, or doubt."""
-    words = [words for words in _load_words() if words.verdict.search(sentence) or words.answer.search(sentence)]
+    words = _find_languages(sentence)
     hence = max((match.start() for match in find_pattern("hence").finditer(sentence)), default=0)
     clauses = [clause for clause in _divide(sentence, mentions) if clause[1] > hence]
     denied = {clause: _is_denied(words, sentence[slice(*clause)]) for clause in clauses}
@@ -212,13 +212,29 @@ def _read_sentence(shown: Shown, sentence: str, mentions: list[Mention]) -> Ment
     return stated
 
 
+def _find_languages(sentence: str) -> list[_Words]:
+    """Return the languages with the most words in a sentence, since languages share some of them."""
+    counts = [
+        (
+            len(
+                {match[0].casefold() for match in (*words.verdict.finditer(sentence), *words.answer.finditer(sentence))}
+            ),
+            words,
+        )
+        for words in _load_words()
+    ]
+    most = max(count for count, _ in counts)
+    return [words for count, words in counts if count == most > 0]
+
+
 def _divide(sentence: str, mentions: list[Mention]) -> list[tuple[int, int]]:
     """Return where the clauses of a sentence begin and end; a list such as "both A, and B" is not divided."""
     clauses, begin = [], 0
     ends = {mention.end for mention in mentions}
     for match in _CLAUSE.finditer(sentence):
-        words = sentence[begin : match.start()].split()
-        if match.start() not in ends or len(words) > NEAR_WORDS:
+        clause = sentence[begin : match.start()]
+        length = len(clause) if re.search(f"[{_JOINED}]", clause) else len(clause.split())
+        if match.start() not in ends or length > NEAR_WORDS:
             clauses.append((begin, match.start()))
             begin = match.end()
     return [*clauses, (begin, len(sentence))]

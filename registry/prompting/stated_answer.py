@@ -182,7 +182,9 @@ def _names_another(shown: Shown, text: str, position: int, after: int, end: int)
     """Return whether the line goes on to another answer: `A or B`, `A, B`, `A … actually B`, another option's text."""
     own = match_own_text(shown, position, text, after, end)
     start = after + len(own)
-    stop = find_pattern("full_stop").search(text, start, end)  # what follows is not of the statement
+    # What follows a full stop, or gives a reason, is not of the statement.
+    ending = "full_stop_after_option" if own else "full_stop"
+    stop = find_pattern(ending).search(text, start, end) or find_pattern("reason_follows").match(text, start, end)
     end = end if stop is None else stop.start()
     rest = text[start:end]
     others = (shown.position_of_text(rest), shown.position_of_text(rest.lstrip(AROUND + "-–—=→")))
