@@ -6,8 +6,9 @@ doubt it. These sentences count only if no rule finds an answer, and only if all
 
 import re
 import unicodedata
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -32,6 +33,10 @@ LONGEST_LABEL: Final = 3
 
 _JOINED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _EDGE: Final = r"\s\"'’()\[\]«»„“”,:;.!?…*/—–-"
+_TOKEN: Final = re.compile(f"[^{_EDGE}]+")
+_HAS_JOINED: Final = re.compile(f"[{_JOINED}]|n['’]t")
+_ENGLISH: Final = 0
+_SHORT_DENIALS: Final = frozenset({"ne", "nu", "no"})
 _SENTENCE: Final = re.compile(r"[.] |[!?…]+ ?|\n|[。।۔።։] ?|; ")
 _CLAUSE: Final = re.compile(
     r"(?<=[^\W\d])[,،、፣] ?|[，；;؛]| [—–-] (?=\S{4,})"
@@ -40,12 +45,27 @@ _CLAUSE: Final = re.compile(
 
 
 @dataclass(frozen=True)
-class _Words:
-    """The words of one language that say that an option is right, that name the answer, and that deny or doubt."""
+class _Word:
+    """A word of a sentence that one language knows. kind: verdict, answer or denial."""
 
-    verdict: re.Pattern[str]
-    answer: re.Pattern[str]
-    denial: re.Pattern[str]
+    language: int
+    kind: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class _Vocabulary:
+    """The words of all languages: a word or the beginning of words, in plain case, to its (language, kind).
+
+    whole: words, with the words that must follow. begins: beginnings of words. joined: words of scripts without blanks.
+    not_denials: words that deny in one language, and are harmless in another.
+    """
+
+    whole: Mapping[str, Sequence[tuple[tuple[str, ...], int, str]]]
+    begins: Mapping[str, Sequence[tuple[int, str]]]
+    joined: Sequence[tuple[str, int, str]]
+    not_denials: AbstractSet[str]
 
 
 @dataclass(frozen=True)
@@ -57,50 +77,58 @@ class Mention:
     end: int
 
 
-def _compile_words(text: str) -> re.Pattern[str]:
-    """Return a pattern for words; `word*` stands for all that begin so, and a hyphen for a blank."""
-    patterns = []
-    for word in unicodedata.normalize("NFKC", text).split():
-        stem = re.escape(word.rstrip("*").replace("-", " "))
-        if re.match(f"[{_JOINED}]", word) or word == "n't":
-            patterns.append(stem if word != "n't" else "n['’]t")
-        else:
-            patterns.append(f"(?<![^{_EDGE}]){stem}" + (r"\S*" if word.endswith("*") else f"(?![^{_EDGE}])"))
-    return re.compile("|".join(patterns), re.IGNORECASE)
-
-
 @cache
-def _load_file() -> Mapping[str, Any]:
-    return parse_toml(read_definition(files(__package__) / "sentence_words.toml"), "sentence_words.toml")
+def _load_vocabulary() -> _Vocabulary:
+    data: dict[str, Any] = parse_toml(
+        read_definition(files(__package__) / "sentence_words.toml"), "sentence_words.toml"
+    )
+    listed = [(_ENGLISH, "denial", data["english"]), (_ENGLISH, "undecided", data["undecided"])]
+    for language, entry in enumerate(data["sentences"], _ENGLISH + 1):
+        listed += [(language, kind, entry[kind]) for kind in ("verdict", "answer", "denial")]
+    whole, begins = defaultdict(list), defaultdict(list)
+    joined = [("n't", _ENGLISH, "denial"), ("n’t", _ENGLISH, "denial")]
+    for language, kind, text in listed:
+        for word in unicodedata.normalize("NFKC", text).casefold().split():
+            first, *more = re.split(f"[{_EDGE}]+", word.rstrip("*"))
+            if re.match(f"[{_JOINED}]", word):
+                joined.append((word.rstrip("*"), language, kind))
+            elif word.endswith("*"):
+                begins[first].append((language, kind))
+            else:
+                whole[first].append((tuple(more), language, kind))
+    return _Vocabulary(whole, begins, joined, frozenset(data["not_denials"].split()))
 
 
-@cache
-def _load_words() -> list[_Words]:
-    data = _load_file()
-    return [
-        _Words(
-            _compile_words(entry["verdict"]),
-            _compile_words(entry["answer"]),
-            _compile_words(f"{data['english']} {entry['denial']}"),
-        )
-        for entry in data["sentences"]
-    ]
-
-
-@cache
-def _load_denials() -> re.Pattern[str]:
-    """Return a pattern for what denies or doubts in any language, without words that mean something else in English."""
-    data = _load_file()
-    words = {
-        word for entry in data["sentences"] for word in entry["denial"].split() if len(word) > 2 or not word.isascii()
-    }
-    kept = (words - set(data["not_denials"].split())) | {"ne", "nu", "no"}
-    return _compile_words(f"{data['english']} {data['undecided']} {' '.join(sorted(kept))}")
+def _find_words(sentence: str) -> list[_Word]:
+    """Return the words of a sentence that a language knows."""
+    vocabulary = _load_vocabulary()
+    tokens = [(match.start(), match.end(), match[0].casefold()) for match in _TOKEN.finditer(sentence)]
+    found = []
+    for number, (start, end, token) in enumerate(tokens):
+        for more, language, kind in vocabulary.whole.get(token, ()):
+            following = tokens[number + 1 : number + 1 + len(more)]
+            if tuple(text for _, _, text in following) == more:
+                found.append(_Word(language, kind, start, following[-1][1] if more else end))
+        for length in range(1, len(token) + 1):
+            found += [_Word(language, kind, start, end) for language, kind in vocabulary.begins.get(token[:length], ())]
+    for word, language, kind in vocabulary.joined if _HAS_JOINED.search(sentence) else ():
+        at = sentence.find(word)
+        while at >= 0:
+            found.append(_Word(language, kind, at, at + len(word)))
+            at = sentence.find(word, at + 1)
+    return found
 
 
 def is_denied(sentence: str) -> bool:
     """Return whether a word of any language denies or doubts what a sentence says."""
-    return _load_denials().search(sentence) is not None
+    vocabulary = _load_vocabulary()
+    return any(
+        word.language == _ENGLISH
+        or (text := sentence[word.start : word.end].casefold()) in _SHORT_DENIALS
+        or ((len(text) > 2 or not text.isascii()) and text not in vocabulary.not_denials)
+        for word in _find_words(sentence)
+        if word.kind in ("denial", "undecided")
+    )
 
 
 def find_sentence_answers(shown: Shown, text: AnswerText) -> Iterator[Claim]:
@@ -185,10 +213,13 @@ def _is_label(shown: Shown, sentence: str, match: re.Match[str], position: int) 
 
 def _read_sentence(shown: Shown, sentence: str, mentions: list[Mention]) -> Mention | None:
     """Return the mention that a sentence states as the answer; None if there is none, or doubt."""
-    words = _find_languages(sentence)
+    words = _choose_languages(_find_words(sentence))
     hence = max((match.start() for match in find_pattern("hence").finditer(sentence)), default=0)
     clauses = [clause for clause in _divide(sentence, mentions) if clause[1] > hence]
-    denied = {clause: _is_denied(words, sentence[slice(*clause)]) for clause in clauses}
+    denied = {
+        clause: any(word.kind == "denial" and clause[0] <= word.start < clause[1] for word in words)
+        for clause in clauses
+    }
     of_clause = {
         clause: [mention for mention in mentions if clause[0] <= mention.start < clause[1]] for clause in clauses
     }
@@ -212,19 +243,14 @@ def _read_sentence(shown: Shown, sentence: str, mentions: list[Mention]) -> Ment
     return stated
 
 
-def _find_languages(sentence: str) -> list[_Words]:
-    """Return the languages with the most words in a sentence, since languages share some of them."""
-    counts = [
-        (
-            len(
-                {match[0].casefold() for match in (*words.verdict.finditer(sentence), *words.answer.finditer(sentence))}
-            ),
-            words,
-        )
-        for words in _load_words()
-    ]
-    most = max(count for count, _ in counts)
-    return [words for count, words in counts if count == most > 0]
+def _choose_languages(words: list[_Word]) -> list[_Word]:
+    """Return the words of the languages that have most of them, since languages share some, and those of English."""
+    starts: defaultdict[int, set[int]] = defaultdict(set)
+    for word in words:
+        if word.kind in ("verdict", "answer"):
+            starts[word.language].add(word.start)
+    most = max(map(len, starts.values()), default=0)
+    return [word for word in words if word.language == _ENGLISH or len(starts[word.language]) == most > 0]
 
 
 def _divide(sentence: str, mentions: list[Mention]) -> list[tuple[int, int]]:
@@ -240,26 +266,21 @@ def _divide(sentence: str, mentions: list[Mention]) -> list[tuple[int, int]]:
     return [*clauses, (begin, len(sentence))]
 
 
-def _is_denied(words: list[_Words], clause: str) -> bool:
-    return any(language.denial.search(clause) is not None for language in words)
-
-
-def _is_near(words: list[_Words], sentence: str, clause: tuple[int, int], mention: Mention, shown: Shown) -> bool:
+def _is_near(words: list[_Word], sentence: str, clause: tuple[int, int], mention: Mention, shown: Shown) -> bool:
     """Return whether a word that says that an option is right stands near the label, in its clause.
 
     A word that only names the answer counts if no more than a word or the option's text follows the label.
     """
-    own = shown.own[mention.position]
     rest = sentence[mention.end : clause[1]].strip(AROUND + "-–—=")
-    ends = len(rest.split()) <= 1 or rest.casefold().startswith(own)
-    for language in words:
-        for pattern in (language.verdict, language.answer) if ends else (language.verdict,):
-            for match in pattern.finditer(sentence, *clause):
-                first, last = sorted(((match.start(), match.end()), (mention.start, mention.end)))
-                between = sentence[first[1] : last[0]]
-                joined = re.match(f"[{_JOINED}]", match[0]) is not None
-                if (len(between) if joined else len(between.split())) <= (NEAR_CHARACTERS if joined else NEAR_WORDS):
-                    return True
+    ends = len(rest.split()) <= 1 or rest.casefold().startswith(shown.own[mention.position])
+    kinds = ("verdict", "answer") if ends else ("verdict",)
+    for word in words:
+        if word.kind in kinds and clause[0] <= word.start < clause[1]:
+            first, last = sorted(((word.start, word.end), (mention.start, mention.end)))
+            between = sentence[first[1] : last[0]]
+            joined = re.match(f"[{_JOINED}]", sentence[word.start]) is not None
+            if (len(between) if joined else len(between.split())) <= (NEAR_CHARACTERS if joined else NEAR_WORDS):
+                return True
     return False
 
 
