@@ -136,9 +136,9 @@ def ways_of(session: Session, document: Row, known: FactsBehind | None = None) -
             if (column["variants"], column.get("protocol")) == (variants, protocol)
         }
         names = {metric: column["name"] for metric, column in columns.items()}
-        unranked = list_without_rank(
-            document, [names[name] for name in ("accuracy", "worst_accuracy") if name in names]
-        )
+        # A column without a value for any model is not shown, so it excludes none of them.
+        compared = [names[name] for name in ("accuracy", "worst_accuracy") if name in names]
+        unranked = list_without_rank(document, [name for name in compared if _has_value(document, name)])
         places: dict[str, list[int]] = {}
         for place, entry in enumerate(document["entries"]):
             if entry["variants"] == variants and protocol in (None, entry["protocol"]):
@@ -225,6 +225,11 @@ def list_without_rank(document: Row, columns: Sequence[str]) -> dict[Revision, s
     return {
         (item["model"], item["revision"]): item["reason"] for item in document["unranked"] if item["column"] in wanted
     }
+
+
+def _has_value(document: Row, column: str) -> bool:
+    """Return whether a column of a board has a value for any model."""
+    return any(row["values"][column]["value"] is not None for row in document["rows"])
 
 
 def _number(value: Row) -> Number | None:

@@ -242,6 +242,7 @@ def test_a_board_names_unranked_models_and_omits_them_from_its_chart(site):
     assert document["chance"] == {"accuracy@imported": 0.25}
     page = words(site.client.get("/boards/records").text)
     assert f"Not ranked by worst accuracy: recorded . {reason}." in page
+    assert "Asked in one order: nothing is known about other orders." in page
     assert asking not in page  # a visitor cannot run that
     assert "How much the order matters" not in page
     _, err = command(site, "boards", "show", "records")
