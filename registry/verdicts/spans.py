@@ -58,10 +58,10 @@ class Span:
     clear: bool = False
 
     @property
-    def thin(self) -> bool:
-        """Return whether a drawn loss is attributed neither to chance nor to the order."""
+    def unseparated(self) -> float:
+        """Return the length of the loss that is attributed neither to chance nor to the order; 0 if there is none."""
         end = self.right if self.same is None else self.same
-        return self.two is not None and not self.clear and end - self.two >= SEEN
+        return 0.0 if self.two is None or self.clear else end - self.two
 
 
 SEEN: Final = 0.0005
@@ -219,6 +219,8 @@ def legend(lines: Iterable[str]) -> str:
     if "┃" in signs:
         shown = (_MEANINGS if "─" not in signs else shown) | {"●": f"{meaning_of_dot('order')} (accuracy: as printed)"}
     explained = [f"{sign} {words}" for sign, words in shown.items()]
+    if "┃" in signs:
+        explained = [f"{one}, for ●" if one == "┊ guessing" else one for one in explained]
     if "┃" in signs and not all("┃" in one for one in lines):
         explained.insert(1, "·●· right, asked in one order")
     return " · ".join(explained)

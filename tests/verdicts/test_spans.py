@@ -85,7 +85,7 @@ def test_the_picture_has_its_words_as_text_and_four_words_of_legend() -> None:
         assert mark in svg
     assert [words for _, words in span_legend([span])] == [
         "right, mean over orders",
-        *("lost to chance", "lost to the order", "guessing"),
+        *("lost to chance", "lost to the order", "guessing, for the dot"),
     ]
 
 
@@ -97,11 +97,11 @@ def test_losses_that_are_not_told_apart_are_a_line_that_blames_neither() -> None
     assert "░" not in line(span)
     assert "┃───●" in line(span)
     assert 'class="order"' not in span_svg(span)
-    words = ["right, mean over orders", "lost to chance or the order", "guessing"]
+    words = ["right, mean over orders", "lost to chance or the order", "guessing, for the dot"]
     assert [description for _, description in span_legend([span])] == words
     assert (
         legend([line(span)])
-        == "● right, mean over orders (accuracy: as printed) · ─ lost to chance or the order · ┊ guessing"
+        == "● right, mean over orders (accuracy: as printed) · ─ lost to chance or the order · ┊ guessing, for ●"
     )
 
 
@@ -127,6 +127,15 @@ def test_a_loss_that_no_sentence_blames_on_the_order_is_a_line(
     assert 'class="order"' not in span_svg(span)
     assert "▓" not in line(span)
     assert "░" in line(span)
+
+
+@pytest.mark.parametrize(("loss", "named"), [(0.003, False), (0.03, True)])
+def test_the_legend_names_a_line_that_can_be_seen(loss: float, named: bool) -> None:
+    evaluation_facts = facts(samples=True, **(REPEATED | {"right_twice_same_order": 0.45 + loss}))
+    unclear = {**evaluation_facts.numbers, "order_loss": Number(loss, 400, -0.01, 0.05)}
+    span = span_of(replace(evaluation_facts, numbers=unclear))
+    assert span is not None
+    assert ("lost to chance or the order" in [words for _, words in span_legend([span])]) is named
 
 
 def test_orders_that_were_asked_once_only_are_named() -> None:
@@ -164,7 +173,7 @@ def test_a_terminal_has_the_same_marks() -> None:
     assert len(line(span)) <= CELLS
     assert line(None) == ""
     assert legend([line(span)]) == (
-        "● right, mean over orders (accuracy: as printed) · ░ lost to chance · ▓ lost to the order · ┊ guessing"
+        "● right, mean over orders (accuracy: as printed) · ░ lost to chance · ▓ lost to the order · ┊ guessing, for ●"
     )
 
 

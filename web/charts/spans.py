@@ -5,10 +5,12 @@ from typing import Any, Final
 
 from markupsafe import Markup, escape
 
-from registry.verdicts.spans import SEEN, Span, meaning_of_dot, span_of
+from registry.verdicts.spans import Span, meaning_of_dot, span_of
 
 HEIGHT: Final = 18
 """Height in pixels; the marks have the same size at any width."""
+VISIBLE: Final = 0.01
+"""Length from which a part is visible: shorter ones are behind the dot or the tick of 3 pixels at their end."""
 _MIDDLE: Final = HEIGHT / 2
 
 
@@ -62,10 +64,10 @@ _ASKED_ONCE: Final = (
 
 
 def span_legend(spans: Iterable[Span]) -> list[tuple[Markup, str]]:
-    """Return the marks that these spans use, each with its meaning.
+    """Return the marks that can be seen in these spans, each with its meaning.
 
     If several parts of prompts vary, all are called prompts. If the dots are means, a dot of one order has its own
-    entry.
+    entry, and guessing is said to be for the dot, since right in two orders is below it for other reasons.
     """
     spans = list(spans)
     level = _level_of(spans)
@@ -74,9 +76,10 @@ def span_legend(spans: Iterable[Span]) -> list[tuple[Markup, str]]:
     shown = [(means or dot[0], dot[1])]
     shown += [_ASKED_ONCE] if means and any(span.two is None for span in spans) else []
     to_chance, to_order = losses
-    shown += [to_chance] if any(span.same is not None and span.right - span.same >= SEEN for span in spans) else []
+    shown += [to_chance] if any(span.same is not None and span.right - span.same >= VISIBLE for span in spans) else []
     shown += [to_order] if any(span.clear for span in spans) else []
-    shown += [_UNSEPARATED] if any(span.thin for span in spans) else []
+    shown += [_UNSEPARATED] if any(span.unseparated >= VISIBLE for span in spans) else []
+    guessing = (f"{guessing[0]}, for the dot" if means else guessing[0], guessing[1])
     return [(_key(drawn), words.format(level)) for words, drawn in [*shown, guessing] if spans]
 
 
