@@ -134,7 +134,7 @@ TABLE: Final[Mapping[str, Subject]] = {
             Sentence(when.board_untested, "Asked in one order: nothing is known about other orders."),
             Sentence(
                 when.board_order_costs,
-                "Changing the order costs {costly} right answers. {which}: {twice}; the order costs {cost} of that"
+                "Changing the order costs {costly} right answers{which}: {twice}; the order costs {cost} of that"
                 "{cost_between}.",
             ),
             Sentence(

@@ -143,11 +143,13 @@ def board_words(facts: BoardFacts) -> Words:
     models = len(facts.models)
     most = next(iter(facts.costly), None)
     numbers = {} if most is None else _numbers(most.numbers)
+    # Only a board with several models has to say which one the numbers are of.
+    which = "" if most is None or models == 1 else f". {most.model}{' loses most' if len(facts.costly) > 1 else ''}"
     return {
         "unread": _count_models(sum(one.behind.unread for one in facts.models), models),
         "known": _count_models(len(facts.known), models),
-        "costly": _count_models(len(facts.costly), models),
-        "which": "" if most is None else most.model + (" loses most" if len(facts.costly) > 1 else ""),
+        "costly": most.model if most is not None and models == 1 else _count_models(len(facts.costly), models),
+        "which": which,
         "twice": "" if most is None else _describe_loss(most.numbers, most.behind.parts[0].asked),
         "cost": numbers.get("order_loss", ""),
         "cost_between": numbers.get("order_loss_between", ""),

@@ -226,6 +226,14 @@ def test_the_headline_of_a_board_is_about_no_guesser() -> None:
     assert conclusion.text == "No cost of changing the order is clear in 1 of 2 models when all are looked at together."
 
 
+def test_the_headline_of_a_board_names_its_only_model_once() -> None:
+    alone, two = conclude("board", board(LOSING)), conclude("board", board(LOSING, CALM))
+    assert alone is not None
+    assert two is not None
+    assert alone.text.startswith("Changing the order costs m0 right answers: right twice in one order ")
+    assert two.text.startswith("Changing the order costs 1 of 2 models right answers. m0: right twice in one order ")
+
+
 def test_a_board_names_how_many_models_have_unread_answers() -> None:
     sentences = say("board", board(facts(missing=200), facts(), facts()))
     assert [sentence.text for sentence in sentences] == [
