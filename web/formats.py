@@ -188,12 +188,14 @@ def brief_cell(metric: str, row: Row, url: str) -> Markup:
     bounds = scaled_value or counts
     low, high = bounds["interval_low"], bounds["interval_high"]
     ends = None if low is None else (low, high)
-    note = guessing(metric, row, counts) or "; ".join(filter(None, (bound_note(metric, value, ends), note)))
+    near, bounded = guessing(metric, row, counts), bound_note(metric, value, ends)
+    classes = "rest" if near or note else "rest bound"
+    note = near or "; ".join(filter(None, (bounded, note)))
     title = ""
     if low is not None:
         interval = f"{scaled(low)} to {scaled(high)}" if scaled_value else interval_text(metric, low, high)
         title = f' title="95 % interval {interval}"'
-    rest = f'<small class="rest">{note}</small>' if note else ""
+    rest = f'<small class="{classes}">{note}</small>' if note else ""
     return Markup(f'<a href="{url}"{title}>{text}</a>{rest}')  # noqa: S704 - the same
 
 
