@@ -24,14 +24,14 @@ pytestmark = pytest.mark.one_engine
 COLUMNS = ("accuracy@cyclic", "worst_accuracy@cyclic", "fluctuation_rate@cyclic", "accuracy_variance@cyclic")
 
 
-def load(site, name="main", benchmarks=("capitals",), **more):
+def load(site, name="main", benchmarks=("capitals",), columns=COLUMNS, **more):
     """Store a board on the seeded evaluations under `cyclic`, the only variants of its suite."""
     suite = SuiteDefinition.model_validate({"name": "orders", "variants": ["cyclic"], "tasks": [{"benchmark": "*"}]})
     with write_session(site.engine) as session:
         import_suite(session, suite)
         import_board(
             session,
-            BoardDefinition(name=name, suite="orders", benchmarks=benchmarks, columns=COLUMNS, **more),
+            BoardDefinition(name=name, suite="orders", benchmarks=benchmarks, columns=columns, **more),
         )
     refresh_boards(site.engine)
 

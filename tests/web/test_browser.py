@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 from werkzeug.serving import make_server
 
 from tests.support.commands import PATIENCE_S
+from tests.web.test_boards import load
 
 
 @contextmanager
@@ -91,6 +92,34 @@ def test_everything_sorts_and_filters_without_scripts(chromium, address):
         opened.get_by_role("link", name="Fluctuation rate").first.click()
         opened.get_by_role("link", name="Fluctuation rate").first.click()
         assert models(opened)[0] == "delta"
+
+
+@pytest.mark.one_engine
+def test_a_tablet_leaves_out_a_boards_last_columns_and_names_them(chromium, own):
+    names = ("accuracy", "average_accuracy", "worst_accuracy", "best_accuracy", "fluctuation_rate", "accuracy_variance")
+    load(own, columns=tuple(f"{name}@cyclic" for name in names))
+    with serve(own.client.application) as base, page(chromium) as opened:
+
+        def shown(width, sort):
+            opened.set_viewport_size({"width": width, "height": 900})
+            opened.goto(f"{base}/boards/main?sort={sort}@cyclic")
+            cells = opened.locator(".board tbody tr:first-child td.number[data-label]")
+            drawing = opened.locator(".board td.drawn svg").first
+            note = opened.locator(".spared")
+            visible = [cell.get_attribute("data-label") for cell in cells.all() if cell.is_visible()]
+            visible = [label for label in visible if label not in ("Unread", "Sealed")]
+            return visible, drawing.bounding_box()["width"], note.inner_text() if note.is_visible() else None
+
+        every, _, note = shown(1440, "accuracy")
+        assert (len(every), note) == (6, None)
+        few, wide, note = shown(768, "accuracy")
+        assert few == every[:4]
+        assert note == "Not shown at this width: fluctuation rate, variance of accuracy."
+        assert wide >= 150
+        few, _, note = shown(768, "accuracy_variance")
+        assert few == [*every[:4], every[5]]
+        assert note == "Not shown at this width: fluctuation rate."
+        assert shown(390, "accuracy")[0] == every
 
 
 def test_the_leaderboard_is_compact_with_sticky_headings_and_details_on_focus(chromium, address):
