@@ -49,11 +49,12 @@ def _read_marked_list(shown: Shown, text: AnswerText) -> Iterator[Claim]:
             marks.setdefault(position, set()).add(right)
     right_ones = [position for position, seen in marks.items() if True in seen]
     if len(marks) == len(shown.options) and len(right_ones) == 1 and all(len(seen) == 1 for seen in marks.values()):
-        yield _make_claim(right_ones[0], 0, text)
+        yield _make_claim(shown, right_ones[0], 0, text)
 
 
-def _make_claim(position: int, start: int, text: AnswerText) -> Claim:
-    return Claim("answer-line", start, text.line_at(start), position, "", explicit=False)
+def _make_claim(shown: Shown, position: int, start: int, text: AnswerText) -> Claim:
+    stated = shown.labels[position] if shown.labels else shown.options[position]
+    return Claim("answer-line", start, text.line_at(start), position, stated, explicit=False)
 
 
 def _read_first_sentence(shown: Shown, text: AnswerText) -> Iterator[Claim]:
@@ -68,7 +69,7 @@ def _read_first_sentence(shown: Shown, text: AnswerText) -> Iterator[Claim]:
     folded = reason.casefold()
     others = any(option in folded for other, option in enumerate(shown.folded) if other != position and option)
     if not others and not name_labels(shown, reason) and find_pattern("corrects").search(reason) is None:
-        yield _make_claim(position, 0, text)
+        yield _make_claim(shown, position, 0, text)
 
 
 def _read_ordinal(shown: Shown, text: AnswerText) -> Iterator[Claim]:
@@ -84,7 +85,8 @@ def _read_ordinal(shown: Shown, text: AnswerText) -> Iterator[Claim]:
                 return
             found[position] = start
     if len(found) == 1:
-        yield _make_claim(*found.popitem(), text)
+        position, start = found.popitem()
+        yield _make_claim(shown, position, start, text)
 
 
 def _names_other(shown: Shown, sentence: str, position: int) -> bool:
@@ -122,7 +124,7 @@ def _read_arrow(shown: Shown, text: AnswerText) -> Iterator[Claim]:
         found.add(position)
         last = match.start()
     if len(found) == 1 and text.line_at(last) == text.last_line:
-        yield _make_claim(found.pop(), last, text)
+        yield _make_claim(shown, found.pop(), last, text)
 
 
 def _read_after_colon(shown: Shown, text: AnswerText) -> Iterator[Claim]:
@@ -139,7 +141,7 @@ def _read_after_colon(shown: Shown, text: AnswerText) -> Iterator[Claim]:
     if colon and announced and position is not None and not line.endswith("?") and not is_denied(before):
         others = {mention.position for mention in find_mentions(shown, before)} - {position}
         if not others:
-            yield _make_claim(position, text.lines[text.last_line or 0][0], text)
+            yield _make_claim(shown, position, text.lines[text.last_line or 0][0], text)
 
 
 def _read_bold_end(shown: Shown, text: AnswerText) -> Iterator[Claim]:
@@ -151,7 +153,7 @@ def _read_bold_end(shown: Shown, text: AnswerText) -> Iterator[Claim]:
     line = plain(last).rstrip()
     only = {mention.position for mention in find_mentions(shown, line)} == {position}
     if label in shown.labels and position is not None and only and not line.endswith("?") and not is_denied(line):
-        yield _make_claim(position, text.lines[text.last_line or 0][0], text)
+        yield _make_claim(shown, position, text.lines[text.last_line or 0][0], text)
 
 
 def _read_not_but(shown: Shown, text: AnswerText) -> Iterator[Claim]:
@@ -162,7 +164,7 @@ def _read_not_but(shown: Shown, text: AnswerText) -> Iterator[Claim]:
     if position is None or label not in shown.labels or find_pattern("corrects").search(text.text, found[-1].end()):
         return
     if not name_labels(shown, text.text[found[-1].end() :]) - {label}:
-        yield _make_claim(position, found[-1].start(), text)
+        yield _make_claim(shown, position, found[-1].start(), text)
 
 
 def _read_last_sentence(shown: Shown, text: AnswerText) -> Iterator[Claim]:
@@ -187,4 +189,4 @@ def _read_last_sentence(shown: Shown, text: AnswerText) -> Iterator[Claim]:
     begins = find_pattern("hence").search(sentence)
     bold = f"**{own}" in text.raw or f"**{shown.options[position]}" in text.raw
     if mentions or len(sentences) == 1 or bold or begins is not None:
-        yield _make_claim(position, start, text)
+        yield _make_claim(shown, position, start, text)
