@@ -56,8 +56,8 @@ MAX_LIST: Final = 100
 """Maximum number of lines before or after a label's line that are examined for more labels."""
 MIN_REASON: Final = 12
 """Minimum number of characters between words such as "wait, no" and the answer that replaces one before them."""
-LONGEST_LABEL: Final = 3
-"""A first line that is not longer than this is no complete answer if the text was cut off."""
+MIN_EXPLANATION: Final = 20
+"""Minimum number of characters after a first line that is an answer, if the text was cut off."""
 MAX_HEADER: Final = 80
 """Maximum length of a line that only announces the answer, and of the words before a lead-in, in characters."""
 
@@ -240,7 +240,7 @@ def _read_below(shown: Shown, text: AnswerText, number: int, start: int, *, head
     """Yield the claim on the line below a lead-in that ends its line."""
     following = next((n for n in range(number + 1, min(number + 4, len(text.lines))) if text.line(n).strip()), None)
     if following is None:
-        if not header:
+        if not header and not (text.cut and _is_repeated(text, number)):
             yield Claim("answer-line", start, number, None, "")
         return
     named = (
@@ -252,6 +252,13 @@ def _read_below(shown: Shown, text: AnswerText, number: int, start: int, *, head
         named = read_option_text(shown, text.text, *text.lines[following], cut=text.cut)
     if named is not None:
         yield named.claim("answer-line", start, following)
+
+
+def _is_repeated(text: AnswerText, number: int) -> bool:
+    """Return whether a line begins as the line before it, as in a loop that a limit cut off."""
+    line = text.line(number).strip()
+    before = next((text.line(n) for n in range(number - 1, max(-1, number - 4), -1) if text.line(n).strip()), "")
+    return bool(line) and before.strip().startswith(line)
 
 
 def _read_boxes(shown: Shown, text: AnswerText) -> Iterator[Claim]:
@@ -402,7 +409,7 @@ def _read_lone_label(shown: Shown, text: AnswerText) -> Iterator[Claim]:
         return
     bold = _read_bold_label(shown, text)
     named = bold if bold is not None or first == text.last_line else _read_lone_answer(shown, text, first)
-    if text.cut and (first == text.last_line or named is None or len(normalize(text.line(first))) <= LONGEST_LABEL):
+    if text.cut and (first == text.last_line or len(text.text) < text.lines[first][1] + MIN_EXPLANATION):
         return
     position = None if named is None else shown.position_of_label(named.text)
     if named is None or position is None:
@@ -416,12 +423,13 @@ def _read_lone_label(shown: Shown, text: AnswerText) -> Iterator[Claim]:
 
 
 def _read_bold_label(shown: Shown, text: AnswerText) -> StatedAnswer | None:
-    """Return the label with which an answer begins in bold letters, before an explanation that names no other one."""
-    match = find_pattern("bold").match(text.raw)
+    """Return the label with which an answer begins, in bold or before a dash, if its explanation names no other one."""
+    dashed = find_pattern("dashed").match(text.raw) if "\n" not in text.raw.strip() else None
+    match = find_pattern("bold").match(text.raw) or dashed
     position = None if match is None else shown.position_of_label(normalize(match["label"]))
     if match is None or position is None or name_labels(shown, text.text) - {shown.labels[position]}:
         return None
-    own = normalize(plain(match["own"] or ""))
+    own = normalize(plain(match.groupdict().get("own") or ""))
     return StatedAnswer(position, shown.labels[position]) if own in ("", shown.own[position]) else None
 
 

@@ -33,22 +33,26 @@ def read_further(shown: Shown, text: AnswerText) -> Iterator[Claim]:
 
 
 def _read_marked_list(shown: Shown, text: AnswerText) -> Iterator[Claim]:
-    """Yield the claim of a list of the options: one has a tick or is called correct, all others are the contrary."""
-    marks: dict[int, set[bool]] = {}
+    """Yield the claim of a list of all options in which one has a tick or is called correct.
+
+    All others have a cross or are called incorrect, or none of them has a mark.
+    """
+    marks: dict[int, set[bool | None]] = {}
     for line in text.raw.split("\n")[-MAX_MARKED:]:
-        body = normalize(find_pattern("cross").sub(" ", find_pattern("tick").sub(" ", plain(line))))
+        body = normalize(find_pattern("cross").sub(" ", find_pattern("tick").sub(" ", plain(line))).replace("|", " "))
         position, after = match_first_label(shown, body, 0, len(body))
+        own = "" if position is None else match_own_text(shown, position, body, after, len(body))
         if position is None:
-            position, after = shown.position_of_text(body), len(body)
-        else:
-            after += len(match_own_text(shown, position, body, after, len(body)))
-        judged = find_pattern("judged").match(body, after)
+            position, own = shown.position_of_text(body), body
+        judged = find_pattern("judged").match(body, after + len(own))
         right = judged["right"] is not None if judged is not None else find_pattern("tick").search(line) is not None
         wrong = judged["wrong"] is not None if judged is not None else find_pattern("cross").search(line) is not None
-        if position is not None and right != wrong:
-            marks.setdefault(position, set()).add(right)
+        if position is not None and (right != wrong or own):
+            marks.setdefault(position, set()).add(right if right != wrong else None)
     right_ones = [position for position, seen in marks.items() if True in seen]
-    if len(marks) == len(shown.options) and len(right_ones) == 1 and all(len(seen) == 1 for seen in marks.values()):
+    others = {mark for seen in marks.values() for mark in seen} - {True}
+    complete = len(marks) == len(shown.options) and len(others) == 1
+    if complete and len(right_ones) == 1 and marks[right_ones[0]] == {True}:
         yield _make_claim(shown, right_ones[0], 0, text)
 
 
