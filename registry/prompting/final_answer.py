@@ -255,10 +255,10 @@ def _read_below(shown: Shown, text: AnswerText, number: int, start: int, *, head
 
 
 def _is_repeated(text: AnswerText, number: int) -> bool:
-    """Return whether a line begins as the line before it, as in a loop that a limit cut off."""
-    line = text.line(number).strip()
-    before = next((text.line(n) for n in range(number - 1, max(-1, number - 4), -1) if text.line(n).strip()), "")
-    return bool(line) and before.strip().startswith(line)
+    """Return whether a line ends as the sentence before began, as in a loop that a limit cut off."""
+    lines = (text.line(n).strip() for n in range(max(0, number - 3), number + 1))
+    sentences = [part for line in lines for part in line.split(". ") if part]
+    return len(sentences) > 1 and sentences[-2].startswith(sentences[-1])
 
 
 def _read_boxes(shown: Shown, text: AnswerText) -> Iterator[Claim]:
@@ -499,7 +499,8 @@ def _choose_claim(claims: list[Claim], text: AnswerText) -> Claim | None:
     last = max(claims, key=lambda claim: claim.start)
     if len({claim.says for claim in claims}) > 1 and last.position is not None:
         claims = [claim for claim in claims if claim is last or not _is_corrected(text, claim, last)]
-    if find_pattern("withdrawn").search(text.text, last.start):
+    unfinished = text.cut and find_pattern("corrected").search(text.text, last.start)
+    if unfinished or find_pattern("withdrawn").search(text.text, last.start):
         return replace(last, position=None, to_match=False)
     stated = {
         claim.says
