@@ -208,7 +208,7 @@ def _is_label(shown: Shown, sentence: str, match: re.Match[str], position: int) 
     if delimited or before.strip(AROUND):
         return True
     # At the beginning of a sentence, it may be an article, as in "A mineral is", but not in "A and B are".
-    another = re.match(r" [^\W\d_]{1,4} [(\["']?", after)
+    another = re.match(r" [^\W\d_]{1,4} [(\[\"']?", after)
     if another is not None and shown.word.match(sentence, match.end() + another.end()):
         return True
     return re.match(r" [a-z\u00c0-\u024f]", after) is None
