@@ -472,7 +472,9 @@ def final_answer(
 
 
 def _decide(rules: Sequence[str], shown: Shown, text: AnswerText) -> Claim | str:
-    stated = [claim for rule in rules if (claim := _choose_claim(list(_FINDERS[rule](shown, text)), text)) is not None]
+    stated = [
+        claim for rule in rules if (claim := _choose_claim(list(_FINDERS[rule](shown, text)), shown, text)) is not None
+    ]
     formal = [claim for claim in stated if claim.explicit]
     if formal:  # a remark before the last of them is ignored unless it agrees
         last = max(claim.start for claim in formal)
@@ -486,7 +488,7 @@ def _decide(rules: Sequence[str], shown: Shown, text: AnswerText) -> Claim | str
     return stated[0] if stated[0].says is not None else "the answer names no single option"
 
 
-def _choose_claim(claims: list[Claim], text: AnswerText) -> Claim | None:
+def _choose_claim(claims: list[Claim], shown: Shown, text: AnswerText) -> Claim | None:
     """Return the last claim of a rule; without a position if its line states two answers.
 
     None if all claims are denials. Claims before words such as "wait, no" do not count if another one follows these.
@@ -499,8 +501,7 @@ def _choose_claim(claims: list[Claim], text: AnswerText) -> Claim | None:
     last = max(claims, key=lambda claim: claim.start)
     if len({claim.says for claim in claims}) > 1 and last.position is not None:
         claims = [claim for claim in claims if claim is last or not _is_corrected(text, claim, last)]
-    unfinished = text.cut and find_pattern("corrected").search(text.text, last.start)
-    if unfinished or find_pattern("withdrawn").search(text.text, last.start):
+    if _is_doubted(shown, text, last) or find_pattern("withdrawn").search(text.text, last.start):
         return replace(last, position=None, to_match=False)
     stated = {
         claim.says
@@ -515,3 +516,16 @@ def _is_corrected(text: AnswerText, claim: Claim, last: Claim) -> bool:
     return (
         find_pattern("corrected").search(text.text, claim.start, max(claim.start, last.start - MIN_REASON)) is not None
     )
+
+
+def _is_doubted(shown: Shown, text: AnswerText, last: Claim) -> bool:
+    """Return whether words such as "wait, no" follow the last claim, and the answer was cut off or names another label.
+
+    A formal answer stands: what follows it is a remark.
+    """
+    doubt = find_pattern("corrected").search(text.text, last.start)
+    if doubt is None or last.position is None:
+        return False
+    after = text.text[doubt.end() + MIN_REASON :]
+    others = name_labels(shown, after) - {shown.labels[last.position]} if shown.labels else set()
+    return text.cut or (bool(others) and not last.explicit)

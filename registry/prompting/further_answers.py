@@ -26,6 +26,7 @@ def read_further(shown: Shown, text: AnswerText) -> Iterator[Claim]:
     yield from _read_first_sentence(shown, text)
     yield from _read_ordinal(shown, text)
     yield from _read_arrow(shown, text)
+    yield from _read_conclusion(shown, text)
     yield from _read_after_colon(shown, text)
     yield from _read_bold_end(shown, text)
     yield from _read_not_but(shown, text)
@@ -131,10 +132,22 @@ def _read_arrow(shown: Shown, text: AnswerText) -> Iterator[Claim]:
         yield _make_claim(shown, found.pop(), last, text)
 
 
+def _read_conclusion(shown: Shown, text: AnswerText) -> Iterator[Claim]:
+    """Yield the claim of a last sentence that is only a word such as "hence" and a label."""
+    sentences = list(list_sentences(text))
+    start, sentence, asks = sentences[-1] if sentences else (0, "", True)
+    match = find_pattern("conclusion").match(sentence)
+    position = None if match is None else shown.position_of_label(match["label"])
+    if match is not None and position is not None and match["label"] in shown.labels and not asks:
+        yield _make_claim(shown, position, start, text)
+
+
 def _read_after_colon(shown: Shown, text: AnswerText) -> Iterator[Claim]:
     """Yield the claim of a last line that ends with a colon and an option, as in "After checking all: B"."""
     line = "" if text.last_line is None else text.line(text.last_line)
     before, colon, stated = line.rpartition(": ")
+    last = re.split(r"[.!?] ", before)[-1]
+    before = find_pattern("forced").sub("my choice", last if find_pattern("hence").match(last) else before)
     bare = normalize(stated)
     position = shown.position_of_label(bare) if bare in shown.labels else shown.position_of_text(stated)
     if position is None:
