@@ -191,7 +191,7 @@ def _read_claims(
     """Yield the claim that follows a lead-in."""
     start, end = match.end(), min(text.lines[number][1], match.end() + MAX_STATED)
     if find_pattern("asks_for_false").search(match[0]):  # what follows calls the others true
-        stop = find_pattern("clause_end").search(text.text, start + 2, end)
+        stop = find_pattern("clause_end").search(text.text, start + 1, end)
         end = end if stop is None else stop.start()
     for language in text.languages:  # Answer: Answer: B; Answer: I think it is B
         skipped = find_pattern("again").match(text.text, start, end)

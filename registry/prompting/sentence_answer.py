@@ -17,7 +17,7 @@ from typing import Any, Final
 from registry.files.toml import parse_toml, read_definition
 from registry.prompting.answer_patterns import AROUND, find_pattern
 from registry.prompting.answer_text import AnswerText
-from registry.prompting.stated_answer import Claim, Shown
+from registry.prompting.stated_answer import Claim, Shown, match_own_text
 
 MAX_SENTENCES_TEXT: Final = 5_000
 """Only this many characters at the end of an answer are divided into sentences."""
@@ -140,11 +140,10 @@ def find_sentence_answers(shown: Shown, text: AnswerText) -> Iterator[Claim]:
             if found is not None and find_pattern("corrects").search(sentence):
                 return
             continue
-        stated = None if asks else _read_sentence(shown, sentence, mentions)
+        unfinished = text.cut and start + len(sentence) == len(text.text)
+        stated = None if asks or unfinished else _read_sentence(shown, sentence, mentions)
         if stated is not None:
             if found is not None and found.position != stated.position:
-                return
-            if text.cut and not text.text[start + stated.end :].strip(AROUND):
                 return
             label = sentence[stated.start : stated.end]
             found = Claim(
@@ -275,6 +274,9 @@ def _is_near(words: list[_Word], sentence: str, clause: tuple[int, int], mention
     A word that only names the answer counts if no more than a word or the option's text follows the label.
     """
     rest = sentence[mention.end : clause[1]].strip(AROUND + "-–—=")
+    own = match_own_text(shown, mention.position, sentence, mention.end, clause[1])
+    if own and not sentence[: mention.start].strip(AROUND):
+        return False  # the item of a list
     ends = len(rest.split()) <= 1 or rest.casefold().startswith(shown.own[mention.position])
     kinds = ("verdict", "answer") if ends else ("verdict",)
     for word in words:
