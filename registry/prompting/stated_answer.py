@@ -247,7 +247,8 @@ def read_answer(shown: Shown, text: str, start: int, end: int, *, cut: bool) -> 
     opening = find_pattern("open").match(text, start, end)
     at = start if opening is None else opening.end()
     full_text = text[start:end].strip()
-    body = full_text.rstrip("?")
+    inside = find_pattern("whole_box").fullmatch(full_text)
+    body = full_text.rstrip("?") if inside is None else inside[1]
     by_text = shown.position_of_text(body, cut=cut and not text[end:].strip())
     if by_text is not None and shown.position_of_label(normalize(body)) is None:
         return StatedAnswer(by_text, normalize(body))  # such as the option "A and B"
