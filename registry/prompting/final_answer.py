@@ -176,6 +176,7 @@ def _has_owner(shown: Shown, before: str, lead: re.Match[str] | None, match: re.
     if owner is None or owner["word"] in shown.labels or not match[0][0].isascii():
         return False
     own = re.split(r"[,:] ?(?=\w)", (lead[0] if lead is not None else "") + (match["praised"] or ""))[-1]
+    own = "" if own.rstrip().endswith((",", ":")) else own  # another clause
     return not find_pattern("determined").match(own or match[0]) and owner["word"].casefold() not in {
         "is",
         "one",
@@ -278,9 +279,7 @@ def _read_boxes(shown: Shown, text: AnswerText) -> Iterator[Claim]:
 
 def _names_labels(shown: Shown, inner: str) -> bool:
     """Return whether a box without an answer is empty or contains labels; other content takes no answer back."""
-    return (
-        not inner.strip() or find_pattern("label_like").match(inner) is not None or shown.word.search(inner) is not None
-    )
+    return not inner.strip() or find_pattern("label_like").match(inner) is not None or bool(name_labels(shown, inner))
 
 
 def _find_closing_brace(text: str, start: int) -> int | None:
@@ -521,11 +520,21 @@ def _is_corrected(text: AnswerText, claim: Claim, last: Claim) -> bool:
 def _is_doubted(shown: Shown, text: AnswerText, last: Claim) -> bool:
     """Return whether words such as "wait, no" follow the last claim, and the answer was cut off or names another label.
 
-    A formal answer stands: what follows it is a remark.
+    A formal answer stands if the words are on a later line, as a remark.
     """
+    if last.position is None:
+        return False
+    waver = find_pattern("wavers").search(text.text, last.start)
+    if (
+        waver is not None
+        and shown.labels
+        and name_labels(shown, text.text[waver.end() :]) - {shown.labels[last.position]}
+    ):
+        return True
     doubt = find_pattern("corrected").search(text.text, last.start)
-    if doubt is None or last.position is None:
+    if doubt is None:
         return False
     after = text.text[doubt.end() + MIN_REASON :]
     others = name_labels(shown, after) - {shown.labels[last.position]} if shown.labels else set()
-    return text.cut or (bool(others) and not last.explicit)
+    same_line = text.line_at(doubt.start()) == last.line and not find_pattern("mere_no").search(doubt[0])
+    return text.cut or (bool(others) and (same_line or not last.explicit))

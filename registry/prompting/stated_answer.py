@@ -54,6 +54,12 @@ class Shown:
         return self.by_label.get(f"\x00{label.casefold()}") if position is None else position
 
 
+def _write_pattern(label: str) -> str:
+    """Return a pattern for a label; letters of scripts with blanks between words count only as separate words."""
+    inside = "[\u05d0-\u05ea\u0620-\u065f\u066e-\u06d3\u0900-\u0963\u0966-\u0dff\u0e01-\u0e4e\u0e81-\u0ecd]"
+    return rf"(?<!{inside}){re.escape(label)}(?!{inside})" if re.match(inside, label) else re.escape(label)
+
+
 @lru_cache(maxsize=1024)
 def make_forms(labels: tuple[str, ...], options: tuple[str, ...]) -> Shown:
     """Return labels and options in their forms for comparisons. labels: empty if answers are only texts."""
@@ -72,7 +78,7 @@ def make_forms(labels: tuple[str, ...], options: tuple[str, ...]) -> Shown:
     for position, bare in enumerate(own):
         for key in (bare, f"\x00{bare.casefold()}"):
             by_text[key] = None if key in by_text else position
-    some, word = "|".join(map(re.escape, written)) or "(?!)", load_file()[1]["word"]
+    some, word = "|".join(map(_write_pattern, written)) or "(?!)", load_file()[1]["word"]
     return Shown(
         cores,
         options,
@@ -205,6 +211,9 @@ def _is_named(shown: Shown, text: str, match: re.Match[str], start: int, end: in
     before, position = text[max(start, match.start() - 40) : match.start()], shown.position_of_label(match[0])
     if find_pattern("negated").search(before) or find_pattern("others_wrong").match(text, match.end(), end):
         return False
+    between = text[start : match.start()]
+    if find_pattern("new_sentence").search(between) and not find_pattern("corrects").search(between):
+        return find_pattern("also").match(text, match.end(), end) is not None
     listing = not text[start : match.start()].strip(AROUND)
     if listing and position is not None and match_own_text(shown, position, text, match.end(), end):
         return True  # it is part of a list of the options

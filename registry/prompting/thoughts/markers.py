@@ -166,7 +166,7 @@ class Markers:
         around = r"[\w:.|/-]{0,40}"
         # Gemma's servers drop special tokens but leave the name of the channel.
         return re.compile(
-            rf"[<＜⟨〈◁]{around}(?:{words}){around}(?:\s[^<>\n]{{0,60}})?[>＞⟩〉▷]|\[/?\w{{0,40}}(?:{words})\w{{0,40}}\]"
+            rf"[<＜⟨〈◁]{around}(?:{words}){around}(?:\s[^<>\n]{{0,60}})?[>＞⟩〉▷]|[\[【]/?[\w:.|-]{{0,40}}(?:{words})[\w:.|-]{{0,40}}[\]】]"
             rf"|\[(?-i:/?[A-Z_ ]{{0,40}}(?:{words.upper()})[A-Z_ ]{{0,40}})\]|(?P<token><\|[^|<>\n]{{1,60}}\|>)"
             r"|\A\s*thought\n",
             re.IGNORECASE,
