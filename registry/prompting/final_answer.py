@@ -481,7 +481,8 @@ def _decide(rules: Sequence[str], shown: Shown, text: AnswerText) -> Claim | str
         stated = [claim for claim in stated if claim.explicit or claim.start > last or agree == {claim.says}]
     if not stated:
         further = list(read_further(shown, text)) if "answer-line" in rules else []
-        return further[0] if len({claim.position for claim in further}) == 1 else "no rule found an answer"
+        agreed = len({claim.position for claim in further}) == 1 and not _is_doubted(shown, text, further[0])
+        return further[0] if agreed else "no rule found an answer"
     if len({claim.says for claim in stated}) > 1:
         return "its rules find answers that differ"
     return stated[0] if stated[0].says is not None else "the answer names no single option"
