@@ -38,8 +38,11 @@ def _read_marked_list(shown: Shown, text: AnswerText) -> Iterator[Claim]:
 
     All others have a cross or are called incorrect, or none of them has a mark.
     """
+    lines = text.raw.split("\n")[-MAX_MARKED:]
+    if not any(find_pattern("tick").search(line) or find_pattern("judgement").search(line) for line in lines):
+        return
     marks: dict[int, set[bool | None]] = {}
-    for line in text.raw.split("\n")[-MAX_MARKED:]:
+    for line in lines:
         body = normalize(find_pattern("cross").sub(" ", find_pattern("tick").sub(" ", plain(line))).replace("|", " "))
         position, after = match_first_label(shown, body, 0, len(body))
         own = "" if position is None else match_own_text(shown, position, body, after, len(body))
