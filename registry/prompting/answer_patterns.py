@@ -98,10 +98,10 @@ def load_languages() -> list[Language]:
 def plain(text: str) -> str:
     r"""Return the text without emphasis, mark-up and LaTeX around words, with compatibility characters replaced.
 
-    Full-width A becomes A, and digits of other scripts become those from 0 to 9. Lines are kept, runs of blanks become
-    one blank, and `\boxed` is kept.
+    Of a long text, only the last MAX_READ characters are returned. Full-width A becomes A, and digits of other scripts
+    become those from 0 to 9. Lines are kept, runs of blanks become one blank, and `\boxed` is kept.
     """
-    text = re.sub(r"\r\n?|<br ?/?>", "\n", text)
+    text = re.sub(r"\r\n?|<br ?/?>", "\n", text[-MAX_READ:])
     text = unicodedata.normalize("NFKC", unescape(text))[-MAX_READ:]
     text = _one_blank(find_pattern("invisible").sub("", text).translate(_SIGNS))
     for pattern, put in _load_cleaning():
