@@ -363,9 +363,12 @@ def _find_last_line(shown: Shown, text: AnswerText) -> str | None:
         return None
     line = text.line(number)
     others = [text.line(other) for other in range(max(0, number - MAX_LIST), number) if text.line(other).strip()]
-    label = _find_lone_label(shown, line)
-    if label is not None and any(match_first_label(shown, other, 0, len(other))[0] == label for other in others):
-        return line  # the list that precedes it has an item of its own with this label
+    label, listed = (
+        _find_lone_label(shown, line),
+        [match_first_label(shown, other, 0, len(other))[0] for other in others],
+    )
+    if label is not None and label in listed[-len(shown.options) :] and listed[-1] == len(shown.options) - 1:
+        return line  # a complete list precedes it, with an item of its own with this label
     return None if any(_begins_as_list(shown, other, line) for other in others) else line
 
 
