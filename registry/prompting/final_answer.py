@@ -466,7 +466,7 @@ def final_answer(
     whole = _decide(rules, shown, text)
     before, is_other = find_next_question(shown, text)
     first = "" if before is None else _decide(rules, shown, before)
-    if not isinstance(first, Claim) or (not is_other and not first.explicit):
+    if not isinstance(first, Claim):
         return whole
     if is_other or not isinstance(whole, Claim) or whole.says == first.says:
         return first

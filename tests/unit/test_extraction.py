@@ -13,6 +13,8 @@ import pytest
 
 from registry.prompting.extraction import Extracted, extract
 from registry.prompting.protocols.store import protocol_definition
+from registry.prompting.reading import read
+from registry.prompting.thoughts import Output
 
 DATA = Path(__file__).parent.parent / "data"
 MATCH = protocol_definition("match-dash")
@@ -329,3 +331,16 @@ def test_the_first_letter_equals_every_recorded_answer_of_cavalin_et_al() -> Non
             assert (None if extracted is None else extracted.position) == row["chosen"], row
             checked += 1
     assert checked == 28_006
+
+
+def test_a_final_answer_is_not_that_of_a_question_that_a_model_invents(generations: list[dict[str, Any]]) -> None:
+    """Base models go on to further questions; instruct models correct themselves at most in a `Final Answer:`."""
+    definition = protocol_definition("final-answer")
+    others = []
+    for row in generations:
+        printed = re.search(rf"answer is \(?([{labels_of(row)}])", row["raw"] or "")
+        if printed is not None and "Final Answer:" not in row["raw"]:
+            position = read(definition, Output(row["raw"]), labels_of(row), row["options"]).position
+            if position not in (None, labels_of(row).index(printed[1])):
+                others.append((row["model"], row["question_id"], printed[1], position))
+    assert others == []
