@@ -333,7 +333,7 @@ def test_the_first_letter_equals_every_recorded_answer_of_cavalin_et_al() -> Non
     assert checked == 28_006
 
 
-def test_a_final_answer_is_not_that_of_a_question_that_a_model_invents(generations: list[dict[str, Any]]) -> None:
+def test_no_answer_to_an_invented_question_is_read(generations: list[dict[str, Any]]) -> None:
     """Base models go on to further questions; instruct models correct themselves at most in a `Final Answer:`."""
     definition = protocol_definition("final-answer")
     others = []
