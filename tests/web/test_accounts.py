@@ -337,6 +337,12 @@ def test_tokens_that_do_not_hold_are_refused_whatever_else_the_request_has(app: 
     assert len(refusals(engine)) == len(cases) + 1
 
 
+@pytest.mark.parametrize("days", [0, accounts.MAX_TOKEN_DAYS + 1])
+def test_a_token_is_valid_for_a_day_to_ten_years(engine: Engine, days: int) -> None:
+    with pytest.raises(UsageError, match=f"^{days} days: a token may be valid for 1 to 3,650 days"):
+        token_of(engine, "reader", days=days)
+
+
 def test_changing_the_password_signs_other_browsers_out(app: Flask, engine: Engine) -> None:
     one, other = signed_in(app, "reader"), signed_in(app, "reader")
     form = {"old": PASSWORD, "new": "another long password", "again": "another long password"}
