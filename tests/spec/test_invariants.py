@@ -72,6 +72,16 @@ def test_every_value_lies_in_its_range(name: str):
             assert metric.high is None or value <= metric.high + TOLERANCE
 
 
+@pytest.mark.parametrize("name", [name for name, metric in METRICS.items() if metric.per_question is not None])
+def test_a_metric_says_whether_its_values_are_all_0_or_1(name: str):
+    # Their intervals and comparisons rest on it.
+    metric = METRICS[name]
+    assert metric.per_question is not None
+    values = {metric.per_question(question) for question in QUESTIONS} - {None}
+    # The lower end of a bracket is the minimum over orders, not a mean of questions.
+    assert metric.zero_or_one == (values <= {0, 1} and name != "worst_order_low")
+
+
 @pytest.mark.parametrize("name", METRICS)
 def test_over_nothing_at_all_nothing_is_defined(name: str):
     assert METRICS[name].over_questions([]) == (None, 0)
