@@ -1,4 +1,4 @@
-"""Where a model goes on to a next question: only the text before it answers the one that was asked."""
+"""Find the next question that a model asks itself, so that only the text before it is read as the answer."""
 
 from dataclasses import replace
 from itertools import islice

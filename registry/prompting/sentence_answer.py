@@ -28,8 +28,8 @@ NEAR_WORDS: Final = 4
 NEAR_CHARACTERS: Final = 12
 """The same in characters, for scripts without blanks between words."""
 
-LONGEST_LABEL: Final = 3
-"""A sentence that is shorter than this is a label before its option."""
+MIN_SENTENCE: Final = 3
+"""Minimum length of a sentence in characters: a shorter text, as in "B. Paris", is the label of what follows."""
 
 _JOINED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _EDGE: Final = r"\s\"'’()\[\]«»„“”,:;.!?…*/—–-"
@@ -46,7 +46,11 @@ _CLAUSE: Final = re.compile(
 
 @dataclass(frozen=True)
 class _Word:
-    """A word of a sentence that one language knows. kind: verdict, answer or denial."""
+    """A known word in a sentence.
+
+    language: number of the language in the file, from 1; 0 for English. kind: verdict, answer, denial or undecided.
+    start, end: offsets in the sentence, in characters.
+    """
 
     language: int
     kind: str
@@ -70,7 +74,7 @@ class _Vocabulary:
 
 @dataclass(frozen=True)
 class Mention:
-    """A label in a sentence: its position, and where it stands."""
+    """A label in a sentence. position: index of its option. start, end: offsets in the sentence, in characters."""
 
     position: int
     start: int
@@ -165,7 +169,7 @@ def _divide_text(text: AnswerText) -> Iterator[tuple[int, str, bool]]:
     for match in [*_SENTENCE.finditer(text.text, begin), None]:
         end = len(text.text) if match is None else match.start()
         sentence = text.text[begin:end]
-        if match is not None and match[0] == ". " and len(sentence.strip(AROUND)) < LONGEST_LABEL:
+        if match is not None and match[0] == ". " and len(sentence.strip(AROUND)) < MIN_SENTENCE:
             continue  # "B. Paris"
         if sentence.strip():
             yield begin, sentence, match is not None and "?" in match[0]
