@@ -37,6 +37,12 @@ def reading(line: dict[str, Any]) -> Reading:
     return read(DEFINITION, output, line.get("labels", DEFINITION["labels"][: len(options)]), options)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def load_patterns() -> None:
+    """Load the patterns and words of all languages, which the first example of a property would be timed with."""
+    reading({"text": "I cannot say.", "options": OPTIONS})
+
+
 def test_the_corpus_holds_every_style_of_thought_with_every_form_of_answer() -> None:
     crossed = {tuple(line["note"].split(", ", 1)) for line in CORPUS if ", " in line["note"]}
     assert len(CORPUS) >= 500
