@@ -27,10 +27,11 @@ MEMORY: Final = 128 << 20
 """Most bytes of memory for a parsed document and its text: a line, a request's body or an entry of an archive."""
 
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
-# Signs that a document is worth checking: 19 digits in a row, or an escape that may stand for a character above. The
-# runs of digits are passed over once each, because escapes of other scripts consist of little else.
-_SHORT_NUMBERS: Final = re.compile(r"(?:[^0-9]*+[0-9]{1,18}+(?![0-9]))*+[^0-9]*+")
-_SUSPECT_ESCAPE: Final = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
+# Signs that a document is worth checking: 19 digits in a row, or an escape that may stand for a character above. They
+# are looked for by plain searches, because a document in another script may consist of escapes and their digits.
+_ALL_DIGITS_ZERO: Final = bytes.maketrans(b"0123456789", b"0" * 10)
+_LONG_NUMBER: Final = b"0" * 19
+_SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 # Bytes of memory for each of these characters outside of strings, in Python 3.11: an object with a key, a list, a key
 # with its slot, a value with its slot.
@@ -149,9 +150,11 @@ def decode(
 
 def _is_suspect(text: str) -> bool:
     """Return whether a JSON text may have a number of 19 digits, NUL, or a lone surrogate."""
-    if _SUSPECT_ESCAPE.search(text) or not _SHORT_NUMBERS.fullmatch(text):
+    if "\\u0000" in text or (("\\ud" in text or "\\uD" in text) and _SURROGATE_ESCAPE.search(text)):
         return True
-    return "\x00" in text if text.isascii() else _UNSTORABLE.search(text) is not None
+    if "\x00" in text if text.isascii() else _UNSTORABLE.search(text) is not None:
+        return True
+    return _LONG_NUMBER in text.encode().translate(_ALL_DIGITS_ZERO)
 
 
 def decode_answer(content: bytes | str, memory: int = MEMORY) -> Any:

@@ -61,9 +61,14 @@ def reread(
     return _reread(output, tuple(options), tuple(labels[: len(options)]))
 
 
+@lru_cache(maxsize=4)  # the first records of a log are read twice; a megabyte takes half a second
+def _read_final(output: Output, options: tuple[str, ...], labels: tuple[str, ...]) -> Reading:
+    return _read_by_rule(FINAL, output, options, labels)
+
+
 @lru_cache(maxsize=4)  # a log states the same text in several fields of a record
 def _reread(output: Output, options: tuple[str, ...], labels: tuple[str, ...]) -> Reread:
-    final = _read_by_rule(FINAL, output, options, labels)
+    final = _read_final(output, options, labels)
     positions = (
         final.position,
         *(_read_by_rule(name, output, options, labels, final.divided).position for name in RULES[1:]),
@@ -92,4 +97,4 @@ def read_scored(text: str, options: Sequence[str], key: int | None, score: float
 
 def final_reading(text: str, options: Sequence[str], labels: Sequence[str] = LETTERS) -> int | None:
     """Return the position that the rule `final-answer` reads in a text; None for none."""
-    return _read_by_rule(FINAL, Output(text), options, labels).position
+    return _read_final(Output(text), tuple(options), tuple(labels[: len(options)])).position

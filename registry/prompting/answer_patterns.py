@@ -56,10 +56,9 @@ class Language:
 
     explicit: `Answer:`. said: "the answer is". header: a line that only announces the answer. right: the words after X
     in "X is the correct answer". before: words that may precede that X. unsure: words before a lead-in that take it
-    back. stems: an answer that contains none of them has none of these lead-ins.
+    back. An answer without any of the language's stems has none of these lead-ins.
     """
 
-    stems: tuple[str, ...]
     explicit: re.Pattern[str]
     said: re.Pattern[str]
     header: re.Pattern[str]
@@ -69,30 +68,39 @@ class Language:
 
 
 @cache
-def load_languages() -> list[Language]:
-    """Return the lead-ins of all languages in the file."""
+def _list_stems() -> list[tuple[str, ...]]:
+    """Return the stems of each language in the file."""
+    stems = [entry["stems"] for entry in load_file()[0]["languages"]]
+    return [tuple(unicodedata.normalize("NFKC", stem).casefold() for stem in words) for words in stems]
+
+
+def find_languages(text: str) -> tuple[Language, ...]:
+    """Return the languages with a stem in the text."""
+    folded = text.casefold()
+    numbers = (number for number, stems in enumerate(_list_stems()) if any(stem in folded for stem in stems))
+    return tuple(map(_load_language, numbers))
+
+
+@cache
+def _load_language(number: int) -> Language:
+    """Return the lead-ins of a language, by its number in the file: compiling those of all takes a second."""
     data, parts = load_file()
+    entry = data["languages"][number]
+    answer, never = entry["answer"], "(?!)"
+    announcement = entry.get("said", f"(?:{answer})(?:{entry.get('is', never)}) ?:?")
+    pick = f"|(?:{entry['pick']})(?: is)? ?:?" if "pick" in entry else ""
 
     def compile_pattern(text: str) -> re.Pattern[str]:
         return re.compile(unicodedata.normalize("NFKC", _fill(text, parts)), re.IGNORECASE)
 
-    languages = []
-    for entry in data["languages"]:
-        answer, never = entry["answer"], "(?!)"
-        announcement = entry.get("said", f"(?:{answer})(?:{entry.get('is', never)}) ?:?")
-        pick = f"|(?:{entry['pick']})(?: is)? ?:?" if "pick" in entry else ""
-        languages.append(
-            Language(
-                tuple(unicodedata.normalize("NFKC", stem).casefold() for stem in entry["stems"]),
-                compile_pattern(rf"{{{{begin}}}}[\[【]?(?:{answer})(?:{{{{colon}}}}|[\]】] ?:?)"),
-                compile_pattern(rf"{{{{begin}}}}(?:{announcement}{pick})"),
-                compile_pattern(rf"[^\w\"'{{]*(?:{answer})[^\w\"'=]*"),
-                compile_pattern(entry.get("right", never)),
-                compile_pattern(entry.get("before", "")),
-                compile_pattern(entry.get("unsure", never)),
-            )
-        )
-    return languages
+    return Language(
+        compile_pattern(rf"{{{{begin}}}}[\[【]?(?:{answer})(?:{{{{colon}}}}|[\]】] ?:?)"),
+        compile_pattern(rf"{{{{begin}}}}(?:{announcement}{pick})"),
+        compile_pattern(rf"[^\w\"'{{]*(?:{answer})[^\w\"'=]*"),
+        compile_pattern(entry.get("right", never)),
+        compile_pattern(entry.get("before", "")),
+        compile_pattern(entry.get("unsure", never)),
+    )
 
 
 def plain(text: str) -> str:

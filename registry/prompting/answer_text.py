@@ -4,9 +4,9 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Final
 
-from registry.prompting.answer_patterns import MAX_READ, Language, load_languages, plain
+from registry.prompting.answer_patterns import MAX_READ, Language, find_languages, plain
 
-MAX_LINES: Final = 5_000
+MAX_LINES: Final = 2_000
 """Maximum number of lines at the end of an answer in which lead-ins are looked for."""
 MAX_MATCHES: Final = 20
 """Maximum number of matches of a rule, or in a line, that are examined: the last ones decide."""
@@ -49,7 +49,5 @@ def prepare_text(answer: str, *, cut: bool, marked: bool) -> AnswerText:
     for line in text.split("\n"):
         lines.append((start, start + len(line)))
         start += len(line) + 1
-    folded = text.casefold()
-    languages = tuple(language for language in load_languages() if any(stem in folded for stem in language.stems))
     last = next((n for n in range(len(lines) - 1, -1, -1) if text[slice(*lines[n])].strip()), None)
-    return AnswerText(text, tuple(lines), cut, marked, answer, languages, last)
+    return AnswerText(text, tuple(lines), cut, marked, answer, find_languages(text), last)

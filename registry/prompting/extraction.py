@@ -20,8 +20,10 @@ not count. If a rule has one match in a line, `first` takes the first line with 
 """
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final
 
 
@@ -47,11 +49,12 @@ def extract(definition: Mapping[str, Any], output: str, answers: Sequence[str]) 
     text = output.strip()
     by_label = definition["answer"] == "label"
     rules = _LABEL_RULES if by_label else _TEXT_RULES
-    take = 0 if definition["extraction"]["match"] == "first" else -1
     for name in definition["extraction"]["rules"]:
-        matches = [stripped for match in rules[name](text, answers) if (stripped := match.strip())]
-        if matches:
-            return Extracted(name, matches[take], list(answers).index(matches[take]) if by_label else None)
+        matches = filter(None, map(str.strip, rules[name](text, answers)))
+        wanted = matches if definition["extraction"]["match"] == "first" else deque(matches, 1)
+        answer = next(iter(wanted), None)
+        if answer is not None:
+            return Extracted(name, answer, list(answers).index(answer) if by_label else None)
     return None
 
 
@@ -166,8 +169,7 @@ def _find_label_after_answer_colon(text: str, labels: Sequence[str]) -> Iterator
 
 
 def _find_separate_label(text: str, labels: Sequence[str]) -> Iterator[str]:
-    for match in re.finditer(rf"(?<!\w){_label_pattern(labels)}(?!\w)", text):
-        yield match[1]
+    return map(itemgetter(1), re.finditer(rf"(?<!\w){_label_pattern(labels)}(?!\w)", text))
 
 
 def _find_first_alphanumeric(text: str, labels: Sequence[str]) -> Iterator[str]:

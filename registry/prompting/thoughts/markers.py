@@ -104,7 +104,8 @@ class Markers:
     def unknown(self, text: str) -> Iterator[tuple[int, str]]:
         """Yield (position, text) of each unlisted text that looks like a marker of a thought.
 
-        Special tokens count only if there are several different ones and text follows the last of them.
+        Special tokens count only if there are several different ones and text follows the last of them. The same token
+        many times in a row is yielded once.
         """
         lowered = text.lower()
         if "<|" not in lowered and not any(word in lowered for word in self.thinking_words):
@@ -113,7 +114,7 @@ class Markers:
         end = 0
         kinds: dict[str, str] = {}
         for match in self._unlisted.finditer(text):
-            written = match[0]
+            written = match["token"] or match[0]
             kind = kinds.get(written) or kinds.setdefault(
                 written, self._kind(written, token=match["token"] is not None)
             )
@@ -167,8 +168,8 @@ class Markers:
         # Gemma's servers drop special tokens but leave the name of the channel.
         return re.compile(
             rf"[<＜⟨〈◁]{around}(?:{words}){around}(?:\s[^<>\n]{{0,60}})?[>＞⟩〉▷]|[\[【]/?[\w:.|-]{{0,40}}(?:{words})[\w:.|-]{{0,40}}[\]】]"
-            rf"|\[(?-i:/?[A-Z_ ]{{0,40}}(?:{words.upper()})[A-Z_ ]{{0,40}})\]|(?P<token><\|[^|<>\n]{{1,60}}\|>)"
-            r"|\A\s*thought\n",
+            rf"|\[(?-i:/?[A-Z_ ]{{0,40}}(?:{words.upper()})[A-Z_ ]{{0,40}})\]"
+            r"|(?P<token><\|[^|<>\n]{1,60}\|>)(?P=token)*+|\A\s*thought\n",
             re.IGNORECASE,
         )
 
