@@ -188,7 +188,7 @@ def _fold(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).split()).casefold().strip(_MARKS)
 
 
-@lru_cache(maxsize=2_000)
+@lru_cache(maxsize=20_000)  # several models answer each question of a benchmark, one model after another
 def _fold_options(options: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(_fold(option[:_LONGEST]) for option in options)
 

@@ -62,15 +62,16 @@ def _digest_text(text: str) -> int:
 
 
 @lru_cache(maxsize=20_000)
-def _digest_options(options: tuple[str, ...]) -> tuple[tuple[int, ...], int, int, str | None]:
-    """Return (digest of each option, of the set of options, of their order, the problem with them or None)."""
+def _digest_options(options: tuple[str, ...]) -> tuple[tuple[int, ...], int, int, bool, str | None]:
+    """Return (digest of each option, of the set of options, of their order, whether two are equal, the problem)."""
     digests = tuple(map(_digest_text, options))
     problem = None
     if not all(map(str.strip, options)):
         problem = "empty-question-or-option"
     elif len({text.strip() for text in options}) < len(options):
         problem = "repeated-options"
-    return digests, hash(tuple(sorted(digests))), hash(digests), problem
+    equal = len(set(options)) < len(options)
+    return digests, hash(tuple(sorted(digests))), hash(digests), equal, problem
 
 
 @dataclass
@@ -140,7 +141,7 @@ def _build_sketch(text: str, options: tuple[str, ...]) -> Sketch | None:
 
 
 def _digest_triples(words: Sequence[str]) -> NDArray[np.uint32]:
-    triples = {crc32(" ".join(words[at : at + 3]).encode()) for at in range(len(words) - 2)}
+    triples = {crc32(" ".join(three).encode()) for three in zip(words, words[1:], words[2:], strict=False)}
     return np.array(sorted(triples)[:SKETCH], dtype=np.uint32)
 
 
@@ -285,21 +286,17 @@ class Gathered:
         name = self.source.path.name
         end = time.monotonic() + self.seconds
         last = "its beginning"
-        while True:
-            if time.monotonic() > end:
-                reason = f"was read for {self.seconds:g} s, up to {last}; divide it, or allow more with --seconds"
-                yield Unusable(name, reason, DAMAGED)
-                return
-            try:
-                with as_written(name, "fetch the log again"), reading(self.source.path):
-                    record = next(self.source.records, None)
-            except IngestError as error:
-                record = Unusable(name, str(error), DAMAGED)
-                self.source.records = iter(())
-            if record is None:
-                return
-            last = record.place
-            yield record
+        try:
+            with as_written(name, "fetch the log again"), reading(self.source.path):
+                for record in self.source.records:
+                    if time.monotonic() > end:
+                        took = f"was read for {self.seconds:g} s, up to {last}"
+                        yield Unusable(name, f"{took}; divide it, or allow more with --seconds", DAMAGED)
+                        return
+                    last = record.place
+                    yield record
+        except IngestError as error:
+            yield Unusable(name, str(error), DAMAGED)
 
     def note(self, name: str, place: str, detail: str) -> None:
         """Count a finding and remember its first places."""
@@ -310,7 +307,7 @@ class Gathered:
             self.details.setdefault(name, detail)
 
     def _add(self, seen: Seen) -> None:
-        options, options_set, order, problem = _digest_options(seen.options)
+        options, options_set, order, equal, problem = _digest_options(seen.options)
         question = self.questions.of(seen, options_set)
         noun, _, number = seen.place.rpartition(" ")
         self.noun = self.noun or noun
@@ -334,7 +331,7 @@ class Gathered:
             -1 if seen.variant is None else seen.variant,
             self._read_state(seen),
             float("nan") if seen.stated is None else seen.stated,
-            len(set(options)) < len(options),
+            equal,
         )
         for column, value in zip(self.columns.values(), row, strict=True):
             column.append(value)

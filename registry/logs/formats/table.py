@@ -124,14 +124,15 @@ def _list_sources(path: Path, _head: None, known: Known) -> list[Source]:
             columns[column].append(sys.intern(cells[at].strip()))
     task = path.name.split(".")[0]
     width = _count_options(rows, columns.values())
-    return [
-        Source(path, TABLE, name, task, _column(name, rows, column, width), part=name)
-        for name, column in columns.items()
-    ]
+    rows = [_read_key(row, width) for row in rows]
+    return [Source(path, TABLE, name, task, _column(name, rows, column), part=name) for name, column in columns.items()]
 
 
 class _Row(NamedTuple):
-    """A row of a table. correct: its key as written. key: the position of its question's right option."""
+    """A row of a table. correct: its key as written. key: the position of its question's right option.
+
+    keyed: the key as written, read among the options, or among as many letters as the table has.
+    """
 
     line: int
     name: str
@@ -139,6 +140,12 @@ class _Row(NamedTuple):
     options: tuple[str, ...]
     correct: str
     key: int | None
+    keyed: Written | None = None
+
+
+def _read_key(row: _Row, width: int) -> _Row:
+    options = row.options or tuple(LETTERS[:width])
+    return row._replace(options=options, keyed=read_label(row.correct, options) if row.correct else None)
 
 
 def _count_options(rows: Sequence[_Row], columns: Iterable[Sequence[str]]) -> int:
@@ -152,25 +159,23 @@ def _count_options(rows: Sequence[_Row], columns: Iterable[Sequence[str]]) -> in
 _LONG_NUMBER: Final = 3
 
 
-def _column(name: str, rows: Sequence[_Row], column: Sequence[str], width: int) -> Iterator[Seen | Unusable]:
+def _column(name: str, rows: Sequence[_Row], column: Sequence[str]) -> Iterator[Seen | Unusable]:
     for row, cell in zip(rows, column, strict=True):
-        shown = row.options or tuple(LETTERS[:width])
-        answer = read_label(cell, shown)
+        answer = read_label(cell, row.options)
         beyond = len(cell) == 1 and cell.upper() in LETTERS
         if cell and not beyond and set(answer.positions) == {None}:
             yield Unusable(f"line {row.line}", f"column {shorten(name, 40)}: {shorten(cell, 40)!r} is no label")
             continue
-        keyed = read_label(row.correct, shown) if row.correct else None
         yield Seen(
             f"line {row.line}",
             row.name,
             row.text,
-            shown,
+            row.options,
             row.key,
             None,
             texts=row.text is not None,
             answer=answer,
-            keyed=keyed,
+            keyed=row.keyed,
         )
 
 
