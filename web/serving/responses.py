@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from registry.db import read_session
 from registry.schema.audiences import audience_engine
 from web.problems import API, database_error
+from web.serving.page_cache import keep
 from web.who.identity import SAFE, engine, read_engine, viewer
 
 SECURITY_HEADERS: Final = {
@@ -86,7 +87,7 @@ def _finish(response: Response) -> Response:
     # The length of a compressed page with a token and text from the request would reveal the token (BREACH).
     if "csrf_token" in g or response.status_code == HTTPStatus.PARTIAL_CONTENT:
         return response
-    return _compress.after_request(response)
+    return keep(_compress.after_request(response))
 
 
 def _mark_personal(response: Response) -> None:
