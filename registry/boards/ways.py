@@ -32,7 +32,16 @@ class Way:
     @cached_property
     def sentences(self) -> tuple[Said, ...]:
         """Return the sentences about the ranked models, the same wherever the board is shown."""
-        return say("board", BoardFacts(self.models))
+        return say("board", self._facts)
+
+    @cached_property
+    def guessing(self) -> frozenset[str]:
+        """Return the names of the ranked models that cannot be distinguished from guessing."""
+        return frozenset(one.model for one in self._facts.guessing)
+
+    @cached_property
+    def _facts(self) -> BoardFacts:
+        return BoardFacts(self.models)
 
     @cached_property
     def unread(self) -> dict[Revision, float]:

@@ -167,6 +167,11 @@ def board_unsure(facts: BoardFacts) -> bool:
     return not facts.known and any(loss is not None and loss.high is None for loss in losses)
 
 
+def board_guesses(facts: BoardFacts) -> bool:
+    """Return whether the accuracy of one of the ranked models is not distinguished from guessing."""
+    return bool(facts.guessing)
+
+
 def pair_unread(pair: Pair) -> bool:
     """Return whether more than 5 % of the answers of one of the two evaluations are missing."""
     return bool(pair.unread())

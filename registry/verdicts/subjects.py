@@ -136,6 +136,11 @@ class BoardFacts:
         return [one for one in self.models if one.has_loss and one.counted]
 
     @cached_property
+    def guessing(self) -> list[OnBoard]:
+        """Return the models whose accuracy is not distinguished from guessing."""
+        return [one for one in self.models if one.guesses]
+
+    @cached_property
     def costly(self) -> list[OnBoard]:
         """Return the models that clearly lose right answers to the order, with intervals widened for their number."""
         losing = [one for one in self.known if one.loses(len(self.known))]

@@ -146,6 +146,7 @@ TABLE: Final[Mapping[str, Subject]] = {
                 "repeated.",
             ),
             Sentence(when.board_unsure, "Too few questions differ to say that changing the order costs right answers."),
+            Sentence(when.board_guesses, "{guessing} cannot be distinguished from guessing.", topic="guessing"),
         ),
     ),
     "pair": Subject(

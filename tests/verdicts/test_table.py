@@ -123,6 +123,7 @@ CASES: Mapping[str, tuple[Any, Any]] = {
     "board-no-cost": (board(*[BARELY] * 10), board(BARELY)),
     "board-chance": (board(facts(SAMPLED)), board(facts())),
     "board-unsure": (board(costs(None, None)), board(costs(None, None), CALM)),
+    "board-guesses": (board(GUESSER, LOSING), board(LOSING, CALM)),
     "pair-unread": (pair(DIFFERENCE, one=facts(missing=81)), pair(DIFFERENCE)),
     "pair-unreadable": (pair(DIFFERENCE, one=UNREAD), pair(DIFFERENCE, one=facts(missing=700))),
     "pair-equal": (pair(Number(0, 400), None), pair(DIFFERENCE)),
@@ -238,6 +239,14 @@ def test_a_board_names_how_many_models_have_unread_answers() -> None:
     sentences = say("board", board(facts(missing=200), facts(), facts()))
     assert [sentence.text for sentence in sentences] == [
         "More than 5\u202f% of the answers of 1 of 3 models are missing and count as wrong."
+    ]
+
+
+def test_a_board_names_a_few_models_that_may_guess_and_counts_more() -> None:
+    texts = [say("board", board(*guessers, LOSING))[-1].text for guessers in ([GUESSER, UNSURE], [GUESSER] * 4)]
+    assert texts == [
+        "m0 and m1 cannot be distinguished from guessing.",
+        "4 of 5 models cannot be distinguished from guessing.",
     ]
 
 

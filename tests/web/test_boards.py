@@ -271,6 +271,23 @@ def test_a_board_of_many_models_is_shown_in_pages(own):
     assert [row[1].split()[0] for row in cells(pairs, "Pairs")] == ["beta", "gamma"]
 
 
+def test_a_boards_first_page_says_who_may_guess_and_on_which_page(own):
+    load(own)
+    sentence = "delta cannot be distinguished from guessing."
+
+    def told(path):
+        return re.findall(
+            rf'<p class="conclusion aside">(.*?{re.escape("distinguished from guessing")}.*?)</p>',
+            body(own.client, path),
+        )
+
+    (first_page,) = told("/boards/main?per_page=2")
+    assert sentence in re.sub("<.*?>", "", first_page)
+    assert first_page.count("/boards/main?per_page=2&amp;page=3") == 1, first_page
+    (last_page,) = told("/boards/main?per_page=2&page=3")
+    assert "page=" not in last_page
+
+
 def test_a_visitors_choice_of_models_and_weights_has_its_own_ranks(own, monkeypatch):
     load(own)
     page = body(own.client, "/boards/main/own?column=accuracy@cyclic&model=beta&model=delta&weight.capitals=2")

@@ -138,7 +138,7 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         lost_answers=lost_answers(
             session(), [item["evaluation"] for row in shown for item in row["evaluations"] if item is not None]
         ),
-        **standings_context(document, way_of(ways, document, sort), shown),
+        **standings_context(document, way_of(ways, document, sort), rows, paging),
     )
 
 
@@ -229,15 +229,18 @@ def _scatters(effects: Sequence[OrderEffect], digest: str, listed: Collection[tu
     return scatters
 
 
-def standings_context(document: Row, way: Way, shown: Sequence[Row]) -> Row:
+def standings_context(document: Row, way: Way, rows: Sequence[Row], paging: Paging) -> Row:
     """Return the variables of a board's table and of the sentences above it.
 
-    way: the protocol group in the chart. shown: the rows on the page.
+    way: the protocol group in the chart. rows: of all pages, in their order.
     """
+    shown = rows[paging.offset : paging.offset + paging.per_page]
     spans = [span for row in shown if (span := way.spans.get(who(row))) is not None]
+    guessing = next((place for place, row in enumerate(rows) if row["model"] in way.guessing), 0)
     printed = {"accuracy": f"{METRICS['accuracy'].label}, as printed"} if mean_right(spans) else {}
     return {
         "way": way,
+        "page_of_guessing": guessing // paging.per_page + 1,
         "spans": spans,
         "right_column": column_of_dots(spans, [column["metric"] for column in document["columns"]]),
         "links": {

@@ -217,7 +217,7 @@ def own(name: str) -> ResponseReturnValue:
             for key in ("parameters", "released", "cost", "thinking", "openness")
         },
         may_save=viewer().may("submit") or viewer().may("maintain"),
-        **standings_context(document, way, shown),
+        **standings_context(document, way, document["rows"], paging),
     )
 
 
