@@ -113,13 +113,25 @@ def test_a_tablet_leaves_out_a_boards_last_columns_and_names_them(chromium, own)
         every, _, note = shown(1440, "accuracy")
         assert (len(every), note) == (6, None)
         few, wide, note = shown(768, "accuracy")
-        assert few == every[:4]
-        assert note == "Not shown at this width: fluctuation rate, variance of accuracy."
-        assert wide >= 150
-        few, _, note = shown(768, "accuracy_variance")
-        assert few == [*every[:4], every[5]]
-        assert note == "Not shown at this width: fluctuation rate."
+        assert few == every[:3]
+        assert note == "Not shown at this width: best accuracy, fluctuation rate, variance of accuracy."
+        assert wide >= 240
+        few, wide, note = shown(768, "accuracy_variance")
+        assert few == [*every[:3], every[5]]
+        assert note == "Not shown at this width: best accuracy, fluctuation rate."
+        assert wide >= 240
         assert shown(390, "accuracy")[0] == every
+
+
+@pytest.mark.parametrize("width", [740, 768, 1024, 1100])
+def test_on_tablets_a_drawing_of_the_leaderboard_has_240_pixels(chromium, address, width):
+    base, _ = address
+    with page(chromium, viewport={"width": width, "height": 900}) as opened:
+        opened.goto(base)
+        assert opened.locator(".board td.drawn svg").first.bounding_box()["width"] >= 240
+        assert opened.locator(".spared").first.inner_text().startswith("Not shown at this width: ")
+        beyond = opened.locator(".tall").first.evaluate("(part) => part.scrollWidth - part.clientWidth")
+        assert beyond <= 1
 
 
 def test_the_leaderboard_is_compact_with_sticky_headings_and_details_on_focus(chromium, address):
