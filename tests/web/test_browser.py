@@ -173,6 +173,17 @@ def test_the_leaderboard_is_compact_with_sticky_headings_and_details_on_focus(ch
         assert card["y"] + card["height"] < 844
 
 
+def test_the_menu_of_benchmarks_is_whole_on_a_phone(chromium, address):
+    base, _ = address
+    with page(chromium, viewport={"width": 390, "height": 844}) as opened:
+        opened.goto(base)
+        menu = opened.locator("select[name=benchmark]")
+        wide = menu.bounding_box()["width"]
+        # A select without a width is as wide as its longest option.
+        menu.evaluate("(part) => { part.style.width = 'auto'; part.replaceChildren(part.options[0]); }")
+        assert menu.bounding_box()["width"] <= wide
+
+
 def test_progress_moves_without_a_reload(chromium, address):
     base, seeded = address
     with page(chromium) as opened:
