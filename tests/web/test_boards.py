@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 from html import unescape
 
 import pytest
-from sqlalchemy import func, select, text
+from sqlalchemy import func, select, text, update
 
 from registry.boards import history, selected
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
 from registry.db import read_session, write_session
-from registry.tables import BoardSnapshot, Model
+from registry.tables import BoardSnapshot, Evaluation, Model
 from tests.web.accounts import add_account, csrf_of, signed_in
 from tests.web.seed import HOSTILE, add_benchmark, add_model, evaluate, first, right
 from tests.web.test_charts import cells
@@ -286,6 +286,24 @@ def test_a_boards_first_page_says_who_may_guess_and_on_which_page(own):
     assert first_page.count("/boards/main?per_page=2&amp;page=3") == 1, first_page
     (last_page,) = told("/boards/main?per_page=2&page=3")
     assert "page=" not in last_page
+
+
+@pytest.mark.parametrize(("state", "heading"), [("queued", "Waiting for a worker"), ("running", "In progress")])
+def test_a_board_says_whether_its_evaluations_wait_or_run(own, state, heading):
+    load(own)
+    with write_session(own.engine) as session:
+        session.execute(update(Evaluation).where(Evaluation.state == "running").values(state=state))
+    page = body(own.client, "/boards/main")
+    assert f'<h2 id="waiting">{heading}</h2>' in page
+    assert "16 of 32 prompts" in page.partition('id="waiting"')[2]
+
+
+def test_a_board_of_one_model_says_why_it_has_no_rank(own):
+    said = "One model is on the board, so it has no rank."
+    load(own, benchmarks=("hostile",))
+    assert said in body(own.client, "/boards/main")
+    load(own, name="several")
+    assert said not in body(own.client, "/boards/several")
 
 
 def test_a_visitors_choice_of_models_and_weights_has_its_own_ranks(own, monkeypatch):
