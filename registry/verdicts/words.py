@@ -1,7 +1,6 @@
 """Words that fill in the braces of sentence templates, with numbers as `wording` writes them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from registry.names import plural
 from registry.prompting.labels import letter
@@ -34,8 +33,6 @@ from registry.verdicts.wording import (
 )
 
 Words = dict[str, str]
-FEW_NAMES: Final = 3
-"""Number of models up to which a sentence names them instead of counting them."""
 
 
 def _numbers(numbers: Mapping[str, Number]) -> Words:
@@ -150,7 +147,7 @@ def board_words(facts: BoardFacts) -> Words:
     which = "" if most is None or models == 1 else f". {most.model}{' loses most' if len(facts.costly) > 1 else ''}"
     return {
         "unread": _count_models(sum(one.behind.unread for one in facts.models), models),
-        "guessing": _name_guessing(facts),
+        "guessing": _count_models(len(facts.guessing), models),
         "known": _count_models(len(facts.known), models),
         "costly": most.model if most is not None and models == 1 else _count_models(len(facts.costly), models),
         "which": which,
@@ -158,14 +155,6 @@ def board_words(facts: BoardFacts) -> Words:
         "cost": numbers.get("order_loss", ""),
         "cost_between": numbers.get("order_loss_between", ""),
     }
-
-
-def _name_guessing(facts: BoardFacts) -> str:
-    """Return the models that may guess: names of up to three, the number of more; empty if there are none."""
-    guessing = [one.model for one in facts.guessing]
-    if len(guessing) > FEW_NAMES:
-        return _count_models(len(guessing), len(facts.models))
-    return names(guessing) if guessing else ""
 
 
 def _count_models(some: int, models: int) -> str:

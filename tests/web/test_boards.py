@@ -271,9 +271,9 @@ def test_a_board_of_many_models_is_shown_in_pages(own):
     assert [row[1].split()[0] for row in cells(pairs, "Pairs")] == ["beta", "gamma"]
 
 
-def test_a_boards_first_page_says_who_may_guess_and_on_which_page(own):
+def test_a_boards_first_page_says_how_many_models_may_guess_and_where(own):
     load(own)
-    sentence = "delta cannot be distinguished from guessing."
+    sentence = "1 of 5 models cannot be distinguished from guessing."
 
     def told(path):
         return re.findall(
