@@ -1,8 +1,11 @@
 """URLs of a broker: which are accepted, and that no part of a password is shown."""
 
 import pytest
+from sqlalchemy import create_engine, true
+from sqlalchemy.orm import Session
 
 from registry.errors import UsageError
+from registry.queue import hints
 from registry.queue.broker import broker_address, broker_shown, open_broker
 from registry.settings import Settings
 
@@ -46,3 +49,13 @@ def test_sentinels_are_refused_with_what_to_write_instead(scheme: str) -> None:
 def test_a_url_is_shown_without_password_and_options(url: str, shown: str) -> None:
     assert broker_shown(Settings(broker_url=url)) == shown
     assert broker_address(Settings(broker_url=url)) == url
+
+
+def test_hints_of_a_transaction_that_is_rolled_back_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hints, "get_settings", lambda: Settings(broker_url="redis://broker.example"))
+    with Session(create_engine("sqlite://")) as session:
+        session.begin()
+        hints.hint_at(session, true())
+        assert session.info
+        session.rollback()
+        assert not session.info
