@@ -122,6 +122,17 @@ def test_scores_that_no_reading_reproduces_are_refused(registry: Registry) -> No
     assert evaluations(registry) == 0
 
 
+def test_an_overall_score_is_compared_if_no_answer_has_a_score(tmp_path: Path) -> None:
+    lines = samples(FORMS["letters"])
+    for line in lines:
+        del line["exact_match"]
+    path = tmp_path / "samples.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    assert [item.position for item in agree(read_harness(path, list_known()), SHARE)] == CHOSEN
+    with pytest.raises(ContradictionError, match=r"it states 0\.9000, and 12 answers as we read them give 0\.6667"):
+        agree(read_harness(path, list_known()), 0.9)
+
+
 def test_another_key_is_refused_with_both_keys(registry: Registry) -> None:
     lines = samples(FORMS["letters"])
     for line in lines[:2]:
