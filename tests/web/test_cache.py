@@ -3,9 +3,10 @@
 import gzip
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import brotli
 import pytest
 from sqlalchemy import Engine, event, update
 
@@ -236,3 +237,23 @@ def test_pages_are_compressed_unless_they_hold_a_token(site: Site) -> None:
     form = site.client.get("/sign-in", headers={"Accept-Encoding": "gzip"})
     assert "csrf_token" in form.text
     assert "Content-Encoding" not in form.headers
+
+
+@pytest.mark.one_engine
+@pytest.mark.parametrize(
+    ("accepted", "encoding"),
+    [
+        *(("", ""), ("gzip", "gzip"), ("br", "br"), ("gzip, br", "br"), ("gzip, br;q=0.5", "gzip"), ("zstd", "")),
+        *(("identity", ""), ("br;q=0, gzip", "gzip"), ("*", "br")),
+    ],
+)
+def test_a_kept_page_is_sent_in_an_encoding_that_the_client_accepts(own: Site, accepted: str, encoding: str) -> None:
+    unpack: dict[str, Callable[[bytes], bytes]] = {"": bytes, "gzip": gzip.decompress, "br": brotli.decompress}
+    plain = own.client.get("/models").data
+    own.client.get("/models", headers={"Accept-Encoding": "br"})
+    for _ in range(2):
+        answer = own.client.get("/models", headers={"Accept-Encoding": accepted})
+        assert answer.headers.get("Content-Encoding", "") == encoding
+        assert unpack[encoding](answer.data) == plain
+        known = {"Accept-Encoding": accepted, "If-None-Match": answer.headers["ETag"]}
+        assert own.client.get("/models", headers=known).status_code == 304
