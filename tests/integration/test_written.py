@@ -1,5 +1,6 @@
 """Written and partial answers of a model, through the queue, from a server with scripted replies."""
 
+import json
 import re
 import signal
 import time
@@ -345,8 +346,9 @@ def test_a_local_model_does_not_rewrite_thoughts_stored_before_a_kill(
             with read_session(registry.engine) as session:
                 assert len(session.scalars(select(Draft.variant)).all()) == kept
     # Stored answers were not requested again; when all are stored, no request is sent.
-    counts = re.findall(r"answers_kept\W.*?kept\W+(\d+).*?left\W+(\d+)", log.read_text())
-    assert counts == [("3", "9"), ("7", "5"), ("12", "0")]
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    counts = [(line["kept"], line["left"]) for line in lines if line["event"] == "answers_kept"]
+    assert counts == [(3, 9), (7, 5), (12, 0)]
     with read_session(registry.engine) as session:
         assert session.get_one(Evaluation, evaluation_id).state == "complete"
         assert verify_evaluation(session, evaluation_id)["problems"] == []
