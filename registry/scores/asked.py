@@ -70,7 +70,7 @@ def compute_asked(session: Session, evaluation_id: int) -> dict[str, Any]:
     columns = dict(row)
     own_only, probable = columns.pop("own_only"), bool(columns.pop("probable"))
     orders_only = None if own_only is None else bool(own_only) and only_orders(kind or "")
-    if _is_recorded(specification):
+    if is_recorded(specification):
         samples = are_drawn(specification["protocol"], recorded=True, probable=probable)
     specified = {"orders_only": orders_only, "lists_options": listed, "samples": samples}
     return columns | specified | sample_columns(specification)
@@ -81,14 +81,15 @@ def as_specified(specification: Mapping[str, Any]) -> dict[str, Any]:
     protocol = specification["protocol"]
     return {
         "lists_options": lists_options(protocol),
-        "samples": are_drawn(protocol, recorded=_is_recorded(specification), probable=False),
-        "recorded": _is_recorded(specification),
+        "samples": are_drawn(protocol, recorded=is_recorded(specification), probable=False),
+        "recorded": is_recorded(specification),
         "replayed_from": specification["engine"].get("replayed_from"),
         **sample_columns(specification),
     }
 
 
-def _is_recorded(specification: Mapping[str, Any]) -> bool:
+def is_recorded(specification: Mapping[str, Any]) -> bool:
+    """Return whether the answers were imported, by the evaluation's specification."""
     return bool(specification.get("engine", {}).get("name") == "replay")
 
 

@@ -31,7 +31,7 @@ from registry.prompting.variants import VariantSetDefinition, load_variants
 from registry.queue.claims import fingerprint_id
 from registry.revisions.store import model_identity
 from registry.scores.analyses import store_analysis
-from registry.scores.asked import as_specified, compute_asked_digest
+from registry.scores.asked import as_specified, compute_asked_digest, is_recorded
 from registry.scores.pride import write_question_pride
 from registry.scores.question_scores import write_question_scores
 from registry.sealed import files
@@ -111,6 +111,8 @@ def _read_document(folder: Path) -> dict[str, Any]:
     facts = document["evaluation"]
     if specification_digest(document["specification"]) != facts.get("specification_digest"):
         files.reject(EVALUATION, "its specification does not match its digest")
+    if facts.get("recorded") and not is_recorded(document["specification"]):
+        files.reject(EVALUATION, "its answers are marked as recorded, but it names an engine that scored them")
     formats.require_known(EVALUATION, "seal", facts.get("seal_version"), formats.SEAL)
     return document
 

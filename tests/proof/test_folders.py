@@ -315,6 +315,10 @@ def from_another_file(folder: Path) -> None:
     document(folder, lambda content: content["variant_set"].update(content={"templates": []}))
 
 
+def recorded(folder: Path) -> None:
+    document(folder, lambda content: content["evaluation"].update(recorded=True))
+
+
 def newer(folder: Path) -> None:
     document(folder, lambda content: content.update(format_version=99))
 
@@ -405,6 +409,7 @@ REFUSED: list[tuple[Change, type[ShuffleboardError], str]] = [
     (other_host, SealError, "who scored its shards is not as it was sealed"),
     (other_weights, IngestError, "the model's digests and settings are not those that the specification names"),
     (other_specification, IngestError, "its specification does not match its digest"),
+    (recorded, IngestError, "its answers are marked as recorded, but it names an engine that scored them"),
     (a_float, IngestError, "a value is missing or has the wrong type .a specification holds a float"),
     (from_another_file, IngestError, "what the variants read from a file does not match its digest"),
     (newer, IngestError, "evaluation.json: has folder format 99, and this version reads folder format 1; upgrade"),
