@@ -24,7 +24,7 @@ from tests.servers.__main__ import SAMPLES, Report
 from tests.support.commands import ROOT, shuffleboard, shuffleboard_json
 from workers.artifacts import convert_gguf
 
-PATIENCE_SECONDS: Final = 400.0
+PATIENCE_SECONDS: Final = 1200.0
 ENDING_SECONDS: Final = 30.0
 
 
@@ -139,6 +139,8 @@ def main() -> int:
             )
             verified = shuffleboard("verify", evaluation, status=None)
             report.check(verified.returncode == 0, f"verify {evaluation}: status {verified.returncode}")
+        if report.failed:
+            return 1
         verification = json.loads(shuffleboard("verify", evaluations[0], "--rescore", 16, "--json", status=None).stdout)
         again = verification["rescored"]
         report.check(
