@@ -12,7 +12,7 @@ from registry.predictions.stored import filter_archived
 from registry.prompting.protocols.answering import lists_options, samples
 from registry.prompting.variants import VARIANT_KINDS, parse_variants
 from registry.schema.selectables import Row
-from registry.scores.asked import ASKED, asking
+from registry.scores.asked import ASKED, asking, is_recorded
 from registry.scores.interval_methods import UPPER_BOUND
 from registry.tables import (
     Evaluation,
@@ -92,7 +92,7 @@ def facts_of(session: Session, evaluation_ids: Iterable[int], scope: str = "all"
 
 def _build_facts(row: Row, counts: Counts, numbers: Mapping[str, Number]) -> Facts:
     definition, varied = row["definition"], find_varied_part(row["variant_kind"], row["definition"])
-    recorded = row["specification"]["engine"]["name"] == "replay"
+    recorded = is_recorded(row["specification"])
     lost = counts.asked - counts.valid
     return Facts(
         model=row["model"],

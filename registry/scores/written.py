@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from registry.db import is_in
 from registry.lookups import NAMES, with_names
 from registry.predictions.stored import require_rows
-from registry.scores.asked import asking
+from registry.scores.asked import asking, is_recorded
 from registry.tables import (
     Evaluation,
     Generation,
@@ -103,7 +103,7 @@ def lost_answers(session: Session, evaluation_ids: Iterable[int]) -> list[Lost]:
 
 def _describe_lost(session: Session, row: Any, unread: float, unfinished: float) -> Lost:
     generation = row["definition"].get("generation", {})
-    limit, recorded = generation.get("max_tokens"), row["specification"]["engine"]["name"] == "replay"
+    limit, recorded = generation.get("max_tokens"), is_recorded(row["specification"])
     limits = [most for most in (limit, generation.get("max_thought_tokens")) if most is not None]
     ends = None if recorded or not limits or not unfinished else _count_ends(session, row["id"], min(limits))
     at_limit, cut_short = (None, None) if ends is None else (count / row["prompts"] for count in ends)

@@ -15,6 +15,7 @@ from registry.lookups import find_evaluation, find_sealed, not_withdrawn
 from registry.predictions.stored import require_rows
 from registry.prompting.protocols.answering import lists_options
 from registry.prompting.variants import only_orders
+from registry.scores.asked import is_recorded
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, QuestionScore, QuestionSeal, VariantSet
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def _alike(session: Session, evaluation_id: int) -> list[Member]:
             seal=row.seal,
             specification_digest=row.specification_digest,
             kind=row.kind,
-            recorded=row.specification["engine"]["name"] == "replay",
+            recorded=is_recorded(row.specification),
             repeats=row.repeats,
             counts=bool(row.counts),
             may_repeat=bool(row.may_repeat),

@@ -12,6 +12,7 @@ from registry.digests import specification_digest
 from registry.errors import UsageError
 from registry.lookups import find_sealed
 from registry.predictions.stored import require_rows
+from registry.scores.asked import is_recorded
 from registry.sealed.provenance import evaluation_of_seal
 from registry.settings import Settings
 from registry.tables import EngineFingerprint, Evaluation, EvaluationQuestion, Generation, Prediction, Question, Shard
@@ -74,7 +75,7 @@ def rescore_evaluation(
                 f"evaluation {evaluation_id} was made from the stored answers of {named}; it is that evaluation whose "
                 "prompts can be scored again"
             )
-        if evaluation.specification["engine"]["name"] == "replay" or evaluation.model_revision.kind == "external":
+        if is_recorded(evaluation.specification) or evaluation.model_revision.kind == "external":
             raise UsageError(
                 f"evaluation {evaluation_id} has outputs that were recorded elsewhere: there is no model here to "
                 "score its prompts"
