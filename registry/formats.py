@@ -1,8 +1,8 @@
 """Version numbers of the file formats that this program writes, and the check of a number that it reads.
 
 Every file contains its format's version under the key `NUMBER`. Raise a version if older readers would misread new
-files, and keep reading all earlier versions: users keep released files for years. A new column of predictions raises
-only SEAL; the column's `info` contains the new version under `SEALED_SINCE`.
+files, and keep reading all earlier versions: users keep released files for years. A new sealed column raises only
+SEAL; the column's `info` contains the new version under `SEALED_SINCE`.
 """
 
 from typing import Any, Final
@@ -12,7 +12,7 @@ from registry.errors import IngestError, ShuffleboardError
 NUMBER: Final = "format_version"
 """The key of a format's number in a document."""
 
-SEAL: Final = 1
+SEAL: Final = 2
 """The facts and columns that a seal covers."""
 SEALED_SINCE: Final = "sealed_since"
 """Key in a column's `info`: the first version of SEAL that covers the column; 1 if it is missing."""

@@ -31,12 +31,12 @@ from registry.prompting.variants import VariantSetDefinition, load_variants
 from registry.queue.claims import fingerprint_id
 from registry.revisions.store import model_identity
 from registry.scores.analyses import store_analysis
-from registry.scores.asked import as_specified, compute_asked_digest, is_recorded
+from registry.scores.asked import as_specified, compute_asked_digest
 from registry.scores.pride import write_question_pride
 from registry.scores.question_scores import write_question_scores
 from registry.sealed import files
 from registry.sealed.folder import ASKED, METRIC_COLUMNS, METRICS
-from registry.sealed.manifest import LEAF_COLUMNS, Leaf, manifest, question_leaves
+from registry.sealed.manifest import LEAF_COLUMNS, Leaf, list_unsealed_values, manifest, question_leaves
 from registry.sealed.seal import complete
 from registry.sealed.verification import alike
 from registry.sealed.withdrawals import withdrawal_digest
@@ -111,9 +111,9 @@ def _read_document(folder: Path) -> dict[str, Any]:
     facts = document["evaluation"]
     if specification_digest(document["specification"]) != facts.get("specification_digest"):
         files.reject(EVALUATION, "its specification does not match its digest")
-    if facts.get("recorded") and not is_recorded(document["specification"]):
-        files.reject(EVALUATION, "its answers are marked as recorded, but it names an engine that scored them")
     formats.require_known(EVALUATION, "seal", facts.get("seal_version"), formats.SEAL)
+    for name in list_unsealed_values(facts):
+        files.reject(EVALUATION, f"has {name!r}, which a seal of format {facts['seal_version']} does not cover")
     return document
 
 
@@ -392,7 +392,7 @@ class _Import:
         stated = {(row["question"], row["few_shot"]): row["leaf"] for row in rows}
         changed = [leaf.external_id for leaf in leaves if stated.get((leaf.external_id, leaf.few_shot)) != leaf.leaf]
         listed = ", ".join(changed[:LISTED]) + (f" and {len(changed) - LISTED} more" if len(changed) > LISTED else "")
-        what = f"question {listed}" if changed else "its specification or who scored its shards"
+        what = f"question {listed}" if changed else "what evaluation.json states of the evaluation and its shards"
         raise SealError(
             f"{self.folder.name}: the seal cannot be reproduced: {what} is not as it was sealed; nothing is imported"
         )

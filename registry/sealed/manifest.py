@@ -19,6 +19,7 @@ from sqlalchemy import ColumnElement, and_, select
 from sqlalchemy.orm import Session
 
 from registry import formats
+from registry.db import Base
 from registry.digests import specification_digest
 from registry.tables import (
     BenchmarkVersion,
@@ -61,8 +62,8 @@ A thought is covered only through its digest, so that thoughts can be deleted.
 QUESTION_COLUMNS: Final = tuple(sorted(set(Question.__table__.columns.keys()) - {"id", "benchmark_version_id"}))
 """Columns of a question that the leaf digest covers, with the question's options."""
 
-EVALUATION_COLUMNS: Final = ("prompts", "questions", "replicate")
-"""Columns of an evaluation in the manifest, in addition to its specification."""
+EVALUATION_COLUMNS: Final = ("prompts", "questions", "recorded", "replicate")
+"""Columns of an evaluation in the manifest in the newest format, in addition to its specification."""
 
 SHARD_COLUMNS: Final = tuple(
     sorted(set(Shard.__table__.columns.keys()) - {"id", "evaluation_id", "worker_id", "engine_fingerprint_id"})
@@ -224,14 +225,17 @@ def leaves_of_tables(asked: AskedQuestions, tables: "Iterable[pa.Table]", number
 _UNKNOWN_QUESTION: Final = (0, b"")
 
 
+def _covered(table: type[Base], names: Iterable[str], number: int) -> Iterator[str]:
+    """Yield those of a table's columns that a seal of this format covers."""
+    columns = table.__table__.columns
+    return (name for name in names if columns[name].info.get(formats.SEALED_SINCE, 1) <= number)
+
+
 @cache
 def list_sealed_columns(number: int) -> tuple[str, ...]:
     """Return the columns of predictions and texts that a seal of this format covers, under their names in files."""
-    sealed = []
-    for table, names, prefix in ((Prediction, LEAF_COLUMNS, ""), (Generation, GENERATION_COLUMNS, "generation_")):
-        columns = table.__table__.columns
-        sealed += [f"{prefix}{name}" for name in names if columns[name].info.get(formats.SEALED_SINCE, 1) <= number]
-    return tuple(sealed)
+    texts = (f"generation_{name}" for name in _covered(Generation, GENERATION_COLUMNS, number))
+    return (*_covered(Prediction, LEAF_COLUMNS, number), *texts)
 
 
 @cache
@@ -402,7 +406,7 @@ def manifest_of(
         "seal_version": facts["seal_version"],
         "specification": document["specification"],
         "questions": dict(questions),
-        "evaluation": _facts(facts, EVALUATION_COLUMNS),
+        "evaluation": _facts(facts, _covered(Evaluation, EVALUATION_COLUMNS, facts["seal_version"])),
         "shards": [
             {
                 **_facts(shard, SHARD_COLUMNS),
@@ -419,6 +423,15 @@ def _facts(values: Mapping[str, Any], columns: Iterable[str]) -> dict[str, Any]:
     """Return the columns that are not NULL, in the form of a specification: floats as text."""
     present = {name: values[name] for name in columns if values.get(name) is not None}
     return {name: repr(value) if isinstance(value, float) else value for name, value in present.items()}
+
+
+def list_unsealed_values(facts: Mapping[str, Any]) -> list[str]:
+    """Return the evaluation's columns that are newer than its seal's format but differ from their default.
+
+    No older program stored them, and the seal cannot say whether they were changed. facts: the evaluation's columns.
+    """
+    covered = set(_covered(Evaluation, EVALUATION_COLUMNS, facts["seal_version"]))
+    return [name for name in EVALUATION_COLUMNS if name not in covered and facts.get(name)]
 
 
 def compute_seal(session: Session, evaluation: Evaluation) -> str:

@@ -387,7 +387,9 @@ class Evaluation(Base):
     """The submitter's statement: `none`, or the tie to the model's maker; NULL if nothing was stated."""
     replayed_from: Mapped[str | None] = mapped_column(Digest, index=True)
     """Seal of the evaluation whose stored answers it uses with another key or reading; NULL if it is no replay."""
-    recorded: Mapped[bool] = mapped_column(Boolean, default=False, server_default=text("false"))
+    recorded: Mapped[bool] = mapped_column(
+        Boolean, default=False, server_default=text("false"), info={"sealed_since": 2}
+    )
     """Whether the answers were imported: variants with the same prompt then have independent answers.
 
     Otherwise they share one answer for each repeat, which is copied. Also false for imports from before this column.

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from registry import formats
 from registry.db import get_engine, read_session, write_session
 from registry.lookups import find_evaluation
 from registry.metrics import METRICS
@@ -115,8 +116,8 @@ def test_the_whole_path_with_a_worker_of_its_own(
     assert verified == {
         "evaluation": evaluation_id,
         "seal": provenance["seal"],
-        "seal_version": 1,
-        "sealed_columns": list(list_sealed_columns(1)),
+        "seal_version": formats.SEAL,
+        "sealed_columns": list(list_sealed_columns(formats.SEAL)),
         "ok": True,
         "problems": [],
         "questions": [],

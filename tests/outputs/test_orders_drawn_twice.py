@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
 
+from registry import formats
 from registry.db import read_session
 from registry.files.manifests import MANIFEST
 from registry.logs.imports import importer
@@ -17,8 +19,9 @@ from registry.sealed.files import manifest_of, write_json
 from registry.sealed.importing import import_evaluation
 from registry.sealed.verification import verify_evaluation
 from registry.settings import get_settings
-from registry.tables import EvaluationMetric
+from registry.tables import Evaluation, EvaluationMetric
 from tests.outputs.conftest import Registry, four_options
+from tests.proof.test_columns import open_unguarded
 
 VARIANTS = "shuffle:m=6,repeats=2"
 
@@ -44,6 +47,7 @@ def test_an_export_of_1_0_keeps_its_seal_and_metrics(
     answers = old.file("answers.jsonl", [json.dumps(line) for line in lines])
     request = ImportRequest(answers, "m", "four", VARIANTS)
     with monkeypatch.context() as patched:
+        patched.setattr(formats, "SEAL", 1)
         patched.setattr(
             importer, "as_specified", lambda specification: as_specified(specification) | {"recorded": False}
         )
@@ -63,3 +67,16 @@ def test_an_export_of_1_0_keeps_its_seal_and_metrics(
     today.model("other")
     again = import_outputs(today.engine, ImportRequest(answers, "other", "four", VARIANTS))
     assert metrics_of(today, again) != metrics_of(old, before)
+
+    older = "evaluation: recorded has a value, which a seal of format 1 does not cover"
+    assert older in problems_of_changed_mark(new, after)
+    newer = "seal: its specification, its own columns or its shards are not as they were sealed"
+    assert newer in problems_of_changed_mark(today, again)
+
+
+def problems_of_changed_mark(registry: Registry, number: int) -> list[str]:
+    """Return what `verify` finds if the evaluation has the other mark of recorded answers."""
+    with open_unguarded(registry.engine) as connection, Session(connection) as session:
+        marked = update(Evaluation).where(Evaluation.id == number).values(recorded=~Evaluation.recorded)
+        session.execute(marked)
+        return list(verify_evaluation(session, number)["problems"])

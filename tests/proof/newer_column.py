@@ -23,7 +23,8 @@ from registry.settings import get_settings
 from registry.tables import Archive, Evaluation, Prediction
 
 COLUMN = "added_since"
-SINCE = {formats.SEALED_SINCE: 2}
+NUMBER = formats.SEAL + 1
+SINCE = {formats.SEALED_SINCE: NUMBER}
 COLUMNS = {
     "nullable": mapped_column(String, nullable=True, info=SINCE),
     "with a default": mapped_column(SmallInteger, nullable=False, default=7, server_default="7", info=SINCE),
@@ -34,7 +35,7 @@ BEFORE = {"nullable": None, "with a default": 7}
 
 def release(kind: str, folder: Path) -> None:
     """Give this process the code of a release that has the column, with the revision that adds it."""
-    formats.SEAL = 2
+    formats.SEAL = NUMBER
     setattr(Prediction, COLUMN, COLUMNS[kind])
     shutil.copytree(draft.FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
     draft.draft("Add a column", datetime(2999, 1, 1, tzinfo=UTC), folder)
@@ -55,7 +56,7 @@ def read_folder(kind: str, url: str, evaluation_id: int, folder: Path) -> None:
 
     before = BEFORE[kind]
     assert COLUMN in archive_files.SCHEMA.names
-    assert {*list_sealed_columns(2)} - {*list_sealed_columns(1)} == {COLUMN}
+    assert {*list_sealed_columns(NUMBER)} - {*list_sealed_columns(NUMBER - 1)} == {COLUMN}
     engine = get_engine(url)
     upgrade(url)
 
@@ -63,7 +64,7 @@ def read_folder(kind: str, url: str, evaluation_id: int, folder: Path) -> None:
         with read_session(of) as session:
             report = verify_evaluation(session, number)
         assert report["problems"] == []
-        assert (report["seal_version"], COLUMN in report["sealed_columns"]) == (1, False)
+        assert (report["seal_version"], COLUMN in report["sealed_columns"]) == (NUMBER - 1, False)
 
     require_sealed(engine, evaluation_id)
     with read_session(engine) as session:

@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from registry.db import write_session
+from registry.formats import SEALED_SINCE
 from registry.schema.triggers import trigger_names
 from registry.sealed.verification import OUTSIDE, verify_evaluation
 from registry.sealed.withdrawals import withdraw
@@ -185,6 +186,13 @@ def candidates(listed: list[Any], table: str, column: str) -> list[Any]:
 PARTS: Final = 4
 
 
+def columns_of_part(part: int) -> list[tuple[str, str]]:
+    """Return the columns of one part of the tests; those that older seals do not cover are in the first, quick part."""
+    newer = [(table, name) for table, name in columns() if SEALED_SINCE in TABLES[table].columns[name].info]
+    others = [column for column in columns() if column not in newer]
+    return [*(newer if part == 0 else ()), *others[part::PARTS]]
+
+
 @pytest.mark.parametrize("part", long_but([0], range(PARTS)))
 def test_a_change_to_any_column_is_found_and_named(proof: tuple[Engine, Population], part: int) -> None:
     engine, population = proof
@@ -195,7 +203,7 @@ def test_a_change_to_any_column_is_found_and_named(proof: tuple[Engine, Populati
         with Session(connection) as session:
             before = verify_evaluation(session, population.evaluation)
         assert before["problems"] == []
-        for name, column_name in columns()[part::PARTS]:
+        for name, column_name in columns_of_part(part):
             table = TABLES[name]
             column = table.columns[column_name]
             listed = rows_behind(connection, table, population.evaluation)

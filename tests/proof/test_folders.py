@@ -319,6 +319,14 @@ def recorded(folder: Path) -> None:
     document(folder, lambda content: content["evaluation"].update(recorded=True))
 
 
+def recorded_in_the_first_format(folder: Path) -> None:
+    document(folder, lambda content: content["evaluation"].update(recorded=True, seal_version=1))
+
+
+def recorded_as_a_word(folder: Path) -> None:
+    document(folder, lambda content: content["evaluation"].update(recorded="yes"))
+
+
 def newer(folder: Path) -> None:
     document(folder, lambda content: content.update(format_version=99))
 
@@ -406,10 +414,12 @@ REFUSED: list[tuple[Change, type[ShuffleboardError], str]] = [
     (one_prediction_twice, IngestError, "a value is missing or has the wrong type"),
     (no_replicate, IngestError, "a value is missing or has the wrong type .'replicate'"),
     (ask_unknown_question, IngestError, "predictions.parquet: question 'q9' was not asked"),
-    (other_host, SealError, "who scored its shards is not as it was sealed"),
+    (other_host, SealError, "what evaluation.json states of the evaluation and its shards is not as it was sealed"),
     (other_weights, IngestError, "the model's digests and settings are not those that the specification names"),
     (other_specification, IngestError, "its specification does not match its digest"),
-    (recorded, IngestError, "its answers are marked as recorded, but it names an engine that scored them"),
+    (recorded, SealError, "what evaluation.json states of the evaluation and its shards is not as it was sealed"),
+    (recorded_in_the_first_format, IngestError, "has 'recorded', which a seal of format 1 does not cover"),
+    (recorded_as_a_word, IngestError, "a value is missing or has the wrong type"),
     (a_float, IngestError, "a value is missing or has the wrong type .a specification holds a float"),
     (from_another_file, IngestError, "what the variants read from a file does not match its digest"),
     (newer, IngestError, "evaluation.json: has folder format 99, and this version reads folder format 1; upgrade"),

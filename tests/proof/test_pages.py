@@ -7,6 +7,7 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, update
 
+from registry import formats
 from registry.db import read_session, write_session
 from registry.errors import UsageError
 from registry.prompting.prompts import Prompt
@@ -72,7 +73,7 @@ def test_provenance_leads_down_to_prompts_seeds_tokens_copies_and_the_chain(site
     assert document["prompts"]["count"] == evaluation.prompts == 16
     assert (document["tokens"]["naive"], document["tokens"]["saved"]) == (16, 0)
     assert document["chain"]["position"] == 2
-    assert (document["seal"], document["seal_version"]) == (evaluation.seal, 1)
+    assert (document["seal"], document["seal_version"]) == (evaluation.seal, formats.SEAL)
     assert document["copies"]["predictions"] == 4
     assert document["seeds"] == {}
     assert not document["mixed_engines"]

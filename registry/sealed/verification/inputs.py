@@ -11,7 +11,7 @@ from registry.digests import sha256_text, specification_digest
 from registry.errors import ShuffleboardError
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, load_variants
 from registry.revisions.store import model_identity
-from registry.scores.asked import compute_asked_digest, is_recorded
+from registry.scores.asked import compute_asked_digest
 from registry.sealed.verification.findings import Findings
 from registry.tables import (
     Benchmark,
@@ -60,9 +60,6 @@ def check_specification(evaluation: Evaluation, findings: Findings) -> bool:
         findings.add("specification: what it asks is not what the stored digest compares it by")
     if evaluation.replayed_from != specification["engine"].get("replayed_from"):
         findings.add("specification: the evaluation that it was replayed from is not the one that it names")
-    # The opposite is possible: imports from before the column, and their replays.
-    if evaluation.recorded and not is_recorded(specification):
-        findings.add("specification: its answers are marked as recorded, but it names an engine that scored them")
     if model_identity(evaluation.model_revision) != specification["model"]:
         findings.add("model: the revision's digests or settings are not those that the specification names")
     template, digest = evaluation.model_revision.chat_template, evaluation.model_revision.chat_template_digest

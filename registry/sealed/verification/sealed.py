@@ -14,7 +14,14 @@ from registry.predictions.archived import place_of
 from registry.predictions.texts import digest_of
 from registry.sealed import folder
 from registry.sealed.folder_check import check_folder
-from registry.sealed.manifest import Leaf, manifest, question_hashes, question_leaves
+from registry.sealed.manifest import (
+    Leaf,
+    list_unsealed_values,
+    manifest,
+    question_hashes,
+    question_leaves,
+    row_document,
+)
 from registry.sealed.seal import list_copied_from
 from registry.sealed.verification.findings import Findings, alike, names_of
 from registry.tables import Archive, Evaluation, EvaluationSource, Generation, Prediction, Question, QuestionSeal
@@ -91,6 +98,8 @@ def check_thoughts(session: Session, evaluation: Evaluation, findings: Findings)
 def check_leaves(session: Session, evaluation: Evaluation, findings: Findings) -> None:
     """Report the questions whose rows have changed, and check the seal over all of them."""
     formats.require_known(f"evaluation {evaluation.id}", "seal", evaluation.seal_version, formats.SEAL)
+    for name in list_unsealed_values(row_document(evaluation)):
+        findings.add(f"evaluation: {name} has a value, which a seal of format {evaluation.seal_version} does not cover")
     listed = list(question_leaves(session, evaluation.id))
     computed: dict[int, Leaf] = {leaf.question_id: leaf for leaf in listed}
     seal = specification_digest(manifest(session, evaluation, listed))
@@ -126,7 +135,7 @@ def check_leaves(session: Session, evaluation: Evaluation, findings: Findings) -
     if seal != evaluation.seal:
         findings.add(
             "seal: "
-            + ("the questions named here" if findings.questions else "specification or provenance of the shards")
+            + ("the questions named here" if findings.questions else "its specification, its own columns or its shards")
             + " are not as they were sealed"
         )
 
