@@ -22,7 +22,7 @@ from web import create_app
 
 pytestmark = pytest.mark.one_engine
 
-QUICK, MANY, AT_ONCE, MODELS = 2, 1_000, 50, 5
+QUICK, MANY, AT_ONCE, MODELS = 2, 200, 20, 5
 PROTOCOLS = {True: "select-letter", False: "select-letter-greedy", None: "symbols"}
 LABELS = {
     "right_twice_across_orders": "Right in two orders",
