@@ -3,6 +3,7 @@
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -120,8 +121,9 @@ def test_a_query_has_no_more_memory_than_its_process_may_have(sqlite_asked: Aske
 
     def watch() -> None:
         while not ended.wait(0.02):
-            lines = Path(f"/proc/{child._child.pid}/status").read_text(encoding="ascii").splitlines()
-            peaks.extend(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM"))
+            with suppress(FileNotFoundError, ProcessLookupError):  # a query that heeds no interrupt ends its process
+                lines = Path(f"/proc/{child._child.pid}/status").read_text(encoding="ascii").splitlines()
+                peaks.extend(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM"))
 
     opening: Opening = {"files": list(listed.files), "statements": list(listed.statements)}
     with ThreadPoolExecutor(1) as pool:
