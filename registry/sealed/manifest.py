@@ -225,17 +225,17 @@ def leaves_of_tables(asked: AskedQuestions, tables: "Iterable[pa.Table]", number
 _UNKNOWN_QUESTION: Final = (0, b"")
 
 
-def _covered(table: type[Base], names: Iterable[str], number: int) -> Iterator[str]:
-    """Yield those of a table's columns that a seal of this format covers."""
+def _list_covered(table: type[Base], names: Iterable[str], number: int) -> list[str]:
+    """Return those of a table's columns that a seal of this format covers."""
     columns = table.__table__.columns
-    return (name for name in names if columns[name].info.get(formats.SEALED_SINCE, 1) <= number)
+    return [name for name in names if columns[name].info.get(formats.SEALED_SINCE, 1) <= number]
 
 
 @cache
 def list_sealed_columns(number: int) -> tuple[str, ...]:
     """Return the columns of predictions and texts that a seal of this format covers, under their names in files."""
-    texts = (f"generation_{name}" for name in _covered(Generation, GENERATION_COLUMNS, number))
-    return (*_covered(Prediction, LEAF_COLUMNS, number), *texts)
+    texts = (f"generation_{name}" for name in _list_covered(Generation, GENERATION_COLUMNS, number))
+    return (*_list_covered(Prediction, LEAF_COLUMNS, number), *texts)
 
 
 @cache
@@ -406,7 +406,7 @@ def manifest_of(
         "seal_version": facts["seal_version"],
         "specification": document["specification"],
         "questions": dict(questions),
-        "evaluation": _facts(facts, _covered(Evaluation, EVALUATION_COLUMNS, facts["seal_version"])),
+        "evaluation": _facts(facts, _list_covered(Evaluation, EVALUATION_COLUMNS, facts["seal_version"])),
         "shards": [
             {
                 **_facts(shard, SHARD_COLUMNS),
@@ -430,7 +430,7 @@ def list_unsealed_values(facts: Mapping[str, Any]) -> list[str]:
 
     No older program stored them, and the seal cannot say whether they were changed. facts: the evaluation's columns.
     """
-    covered = set(_covered(Evaluation, EVALUATION_COLUMNS, facts["seal_version"]))
+    covered = _list_covered(Evaluation, EVALUATION_COLUMNS, facts["seal_version"])
     return [name for name in EVALUATION_COLUMNS if name not in covered and facts.get(name)]
 
 
