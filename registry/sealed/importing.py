@@ -113,7 +113,8 @@ def _read_document(folder: Path) -> dict[str, Any]:
         files.reject(EVALUATION, "its specification does not match its digest")
     formats.require_known(EVALUATION, "seal", facts.get("seal_version"), formats.SEAL)
     for name in list_unsealed_values(facts):
-        files.reject(EVALUATION, f"has {name!r}, which a seal of format {facts['seal_version']} does not cover")
+        number = facts["seal_version"]
+        files.reject(EVALUATION, f"has {name!r}, which a seal of format {number} does not cover; fetch it again")
     return document
 
 
