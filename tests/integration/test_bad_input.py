@@ -4,7 +4,6 @@ import gzip
 import json
 import re
 import shlex
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from sqlalchemy import Engine
 from registry.db import get_engine, write_session
 from tests.support.commands import shuffleboard, shuffleboard_process
 from tests.support.population import add_benchmark, add_model, question, table_counts, write_lines
-from tests.support.preloaded import STAND_IN
 from tests.support.weights import whole_weights
 
 pytestmark = pytest.mark.one_engine
@@ -426,12 +424,7 @@ def test_a_real_process_ends_with_the_same_status_and_no_traceback(tmp_path: Pat
     assert outcome.stderr == f"Error: {tmp_path / 'missing.jsonl'}: no such file; check the path\n"
 
 
-def test_workers_of_devices_that_there_are_none_of_end_at_once(
-    engine: Engine, shuffleboard_programs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    python = str(shuffleboard_programs / "python")  # has torch loaded, and so have the workers that are started
-    monkeypatch.setattr(sys, "executable", python)
-    monkeypatch.setenv(STAND_IN, python)
+def test_workers_of_devices_that_there_are_none_of_end_at_once(engine: Engine) -> None:
     outcome = shuffleboard_process("worker", "--device", "gpu7", "--device", "gpu8", status=1)
     for device in ("gpu7", "gpu8"):
         assert f"Error: --device {device}: " in outcome.stderr

@@ -26,9 +26,8 @@ LIMIT = 4
 
 
 def test_the_whole_path_with_a_worker_of_its_own(
-    clean_environment: Path, tiny_folder: Path, shuffleboard_programs: Path, monkeypatch: pytest.MonkeyPatch
+    clean_environment: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "executable", str(shuffleboard_programs / "python"))  # its worker has torch loaded
     imported = shuffleboard_json("benchmarks", "import", MMLU, "--name", "mmlu", "--licence", "MIT")
     assert (imported["benchmark"], imported["imported"]) == ("mmlu", True)
     assert imported["questions"] + imported["few_shot_examples"] == len(MMLU.read_text("utf-8").splitlines())

@@ -430,17 +430,10 @@ def test_one_thread_at_a_time_scores_while_polling_beside_messages(sqlite_databa
     assert set(together) == {1}
 
 
-def test_a_worker_for_each_device(sqlite_database: str, shuffleboard_programs: Path) -> None:
+def test_a_worker_for_each_device(sqlite_database: str) -> None:
     engine = get_engine(sqlite_database)
-    # The process that it starts instead of its Python has torch loaded.
-    program = f"""
-import sys
-sys.executable = {str(shuffleboard_programs / "python")!r}
-from shuffleboard.cli import main
-main()
-"""
     devices = ("--device", "cpu", "--device", "cpu", "--threads", "1")
-    command = [sys.executable, "-c", program, "worker", *devices]
+    command = [sys.executable, "-m", "shuffleboard.cli", "worker", *devices]
     environment = os.environ | {"SHUFFLEBOARD_DATABASE_URL": sqlite_database}
 
     def alive() -> list[Any]:
@@ -454,7 +447,7 @@ main()
             assert parent.pid not in {row.pid for row in alive()}
             killed = alive()[0].pid
             os.kill(killed, signal.SIGKILL)
-            eventually(lambda: len(alive()) == 3, "one that died is started again")
+            eventually(lambda: len(alive()) == 3, "a worker that died is started again")
             assert terminate(parent) == 0
         finally:
             with suppress(ProcessLookupError):

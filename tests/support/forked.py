@@ -1,6 +1,5 @@
 """Modules that are loaded before tests fork: all that workers with the fake scorer or a provider need, except torch."""
 
-import gc
 from importlib import import_module
 
 from sqlalchemy.orm import configure_mappers
@@ -20,4 +19,3 @@ for name in (
 ):
     import_module(name)
 configure_mappers()
-gc.freeze()  # so that garbage collection in a fork does not copy the pages of the loaded modules
