@@ -3,7 +3,7 @@
 import json
 import random
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from registry.logs.audit.prompts import label_gap
+from registry.logs.audit.readers import sources_of
 from registry.logs.audit.report import Report, audit, cut_apart
+from registry.logs.record import Seen
 from tests.audit.logs import FAULTS, WRITERS, clean
 from tests.support.commands import shuffleboard
 
@@ -153,9 +155,9 @@ def test_an_answer_in_the_prompt_is_not_also_a_cut_prompt(tmp_path: Path) -> Non
 
 
 def test_several_answers_to_a_question_are_compared_by_their_difference(tmp_path: Path) -> None:
-    def log(model: str, share: int) -> None:
+    def log(model: str, share: int, write: Callable[[int], dict[str, Any]]) -> None:
         lines = [
-            {"question_id": f"q{n}", "variant": k, "order": [0, 1, 2, 3], "option": n % 4 if k < share else (n + 1) % 4}
+            {"question_id": f"q{n}", "variant": k, "order": [0, 1, 2, 3]} | write((n + (k >= share)) % 4)
             for n in range(COUNT)
             for k in range(4)
         ]
@@ -166,8 +168,8 @@ def test_several_answers_to_a_question_are_compared_by_their_difference(tmp_path
         for n in range(COUNT)
     ]
     (tmp_path / "q.jsonl").write_text("".join(f"{json.dumps(item)}\n" for item in questions), encoding="utf-8")
-    log("one", 3)
-    log("two", 1)
+    log("one", 3, lambda option: {"option": option})
+    log("two", 1, lambda option: {"probabilities": [0.7 if at == option else 0.1 for at in range(4)]})
     report = audit([tmp_path])
     (pair,) = report.compared[0].pairs
     assert pair.difference == pytest.approx(0.5)
@@ -222,3 +224,14 @@ def test_a_log_without_scores_says_once_how_it_would_have_them(tmp_path: Path) -
     assert [finding.detail for finding in findings] == [
         "keep predictions/ and results/ together, written with --dump-eval-details"
     ]
+
+
+def test_a_question_of_lighteval_is_told_from_its_instruction_and_options(tmp_path: Path) -> None:
+    log = clean(1)
+    (path,) = WRITERS["lighteval"](log, tmp_path).rglob("*.parquet")
+    rows = pq.read_table(path).to_pylist()
+    for row, item in zip(rows, log.items, strict=True):
+        row["doc"]["instruction"] = item.prompt[: item.prompt.index(item.question)]
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    seen = [record for record in sources_of(path, {})[0].records if isinstance(record, Seen)]
+    assert [record.text for record in seen] == [item.question.strip() for item in log.items]

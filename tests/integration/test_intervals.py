@@ -8,7 +8,7 @@ from sqlalchemy.exc import DBAPIError
 from registry.db import read_session, write_session
 from registry.metrics import METRICS
 from registry.scores import intervals
-from registry.scores.intervals import METHOD, NONE
+from registry.scores.intervals import METHOD, NONE, fewest_orders
 from registry.statistics.bootstrap import RANK_RESAMPLES, RESAMPLES, SEED
 from registry.tables import EvaluationMetric
 from tests.boards.outputs import import_all
@@ -124,3 +124,17 @@ def test_values_of_questions_are_read_of_several_evaluations_as_of_each(registry
         assert not np.isnan(by_evaluation[ids[0]]["worst_accuracy"]).all()
         assert by_evaluation[ids[0]]["accuracy"][3:5] == pytest.approx([np.nan] * 2, nan_ok=True)
         assert dict(intervals.question_values_of_each(session, ids, [], names))[ids[0]]["accuracy"].size == 0
+
+
+def test_the_fewest_orders_are_those_of_a_question_that_has_several(registry):
+    three = [{"id": f"t{n}", "question": f"{n}?", "options": ["p", "q", "r"], "answer": n % 3} for n in range(4)]
+    two = [{"id": "u", "question": "?", "options": ["p", "q"], "answer": 0}]
+    registry.benchmark("three", three)
+    registry.benchmark("mixed", three + two)
+    drawn = {"skill": 0.5, "liking": 0.5, "seed": 1}
+    cyclic, original, divergent = import_all(
+        registry, "m", "three", three, ["cyclic", "original", "divergent"], **drawn
+    )
+    mixed = import_all(registry, "m", "mixed", three + two, ["cyclic"], **drawn)[0]
+    with read_session(registry.engine) as session:
+        assert fewest_orders(session, [cyclic, original, divergent, mixed]) == {cyclic: 3, divergent: 2, mixed: 2}
