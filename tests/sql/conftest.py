@@ -1,9 +1,9 @@
 """Fixtures for a registry on each engine with public evaluations, evaluations for members, and hidden evaluations."""
 
 import shutil
-import time
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +16,9 @@ from registry.revisions.store import RevisionRequest, add_revision
 from registry.schema.audiences import Audience
 from registry.schema.roles import RoleNames, apply_roles
 from registry.settings import Settings
-from registry.sql import Queries, QueryResult
+from registry.sql import NotReadyError, Queries, QueryResult
 from tests.support import services
+from tests.support.commands import eventually
 from tests.support.population import add_benchmark, question, write_lines
 
 VISIBILITIES = {"open": "public", "club": "members", "secret": "hidden"}
@@ -73,14 +74,16 @@ def run_query(settings: Settings, audience: Audience, sql: str, client: str = "s
 
 
 def run_complete_query(settings: Settings, audience: Audience, sql: str) -> QueryResult:
-    """Return the result of a query when the files of all sealed evaluations are written, for which it waits a minute."""
-    end = time.monotonic() + 60
-    result = run_query(settings, audience, sql)
-    while any("so far" in note for note in result.notes):
-        assert time.monotonic() < end, result.notes
-        time.sleep(0.2)
-        result = run_query(settings, audience, sql)
-    return result
+    """Return the result of a query once the files of all sealed evaluations are written."""
+    complete: list[QueryResult] = []
+
+    def is_complete() -> bool:
+        with suppress(NotReadyError):
+            complete[:] = [run_query(settings, audience, sql)]
+        return bool(complete) and not any("so far" in note for note in complete[0].notes)
+
+    eventually(is_complete, "the files of all sealed evaluations are written")
+    return complete[0]
 
 
 def role_url(url: str, role: str) -> str:

@@ -20,10 +20,12 @@ from registry.sql.process import Opening
 from registry.tables import BenchmarkVersion, Evaluation
 from tests.sql.attacks import BOMBS, CHANGE, STEAL
 from tests.sql.conftest import PATIENCE_S, Asked, run_complete_query, run_query
+from tests.support.commands import eventually
 
 pytestmark = pytest.mark.long_on("sqlite")
 
 MOST_MIB = 500
+A_DAY = 86_400
 
 
 def fill(sql: str, asked: Asked) -> str:
@@ -78,34 +80,32 @@ def test_a_file_that_exists_is_refused_like_one_that_does_not(sqlite_asked: Aske
 @pytest.mark.long_on("postgresql")
 def test_what_is_hidden_is_gone_at_once_and_its_date_publishes_it(asked: Asked) -> None:
     engine = get_engine(asked.url)
-    # However old the answers may be.
-    settings = asked.settings.model_copy(update={"sql_refresh_seconds": 86400})
-    count, named = "SELECT count(*) FROM prediction_detail", "SELECT DISTINCT benchmark FROM leaderboard"
-    assert run_complete_query(settings, "public", count).rows == ((16,),)
     with read_session(engine) as session:
-        query = select(Evaluation).join(BenchmarkVersion).where(BenchmarkVersion.visibility == "public")
-        opened = session.scalars(query).one()
-    with write_session(engine) as session:
-        session.get_one(BenchmarkVersion, opened.benchmark_version_id).visibility = "hidden"
-    try:
-        assert run_query(settings, "public", count).rows == ((0,),)
-        assert run_query(settings, "public", named).rows == ()
-    finally:
+        query = select(Evaluation.benchmark_version_id).join(BenchmarkVersion)
+        version_id = session.scalars(query.where(BenchmarkVersion.visibility == "public")).one()
+
+    def show(visibility: str, public_from: datetime | None = None) -> None:
         with write_session(engine) as session:
-            session.get_one(BenchmarkVersion, opened.benchmark_version_id).visibility = "public"
-    current = settings.model_copy(update={"sql_refresh_seconds": 0})
-    assert run_complete_query(current, "public", count).rows == ((16,),)
+            version = session.get_one(BenchmarkVersion, version_id)
+            version.visibility, version.public_from = visibility, public_from
+
+    def rows(sql: str, refresh_seconds: float) -> tuple[tuple[object, ...], ...]:
+        settings = asked.settings.model_copy(update={"sql_refresh_seconds": refresh_seconds})
+        return run_complete_query(settings, "public", sql).rows
+
+    count, named = "SELECT count(*) FROM prediction_detail", "SELECT DISTINCT benchmark FROM leaderboard"
+    assert rows(count, A_DAY) == ((16,),)
     try:
-        for moment, rows in ((datetime(2999, 1, 1, tzinfo=UTC), ()), (datetime(2020, 1, 1, tzinfo=UTC), (("open",),))):
-            with write_session(engine) as session:
-                version = session.get_one(BenchmarkVersion, opened.benchmark_version_id)
-                version.visibility, version.public_from = "hidden", moment
-            assert run_query(current, "public", named).rows == rows
-            assert run_complete_query(current, "public", count).rows == ((16 * len(rows),),)
+        show("hidden")
+        assert (rows(count, A_DAY), rows(named, A_DAY)) == (((0,),), ())  # however old answers may be
+        show("public")
+        eventually(lambda: rows(count, 0) == ((16,),), "public again, it is shown")
+        show("hidden", datetime(2999, 1, 1, tzinfo=UTC))
+        assert (rows(count, 0), rows(named, 0)) == (((0,),), ())
+        show("hidden", datetime(2020, 1, 1, tzinfo=UTC))
+        eventually(lambda: (rows(count, 0), rows(named, 0)) == (((16,),), (("open",),)), "its date has published it")
     finally:
-        with write_session(engine) as session:
-            version = session.get_one(BenchmarkVersion, opened.benchmark_version_id)
-            version.visibility, version.public_from = "public", None
+        show("public")
 
 
 @pytest.mark.parametrize(
