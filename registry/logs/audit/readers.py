@@ -12,7 +12,7 @@ from registry.benchmarks.lines import TABLES, is_table
 from registry.errors import IngestError
 from registry.files.absent import no_such_file, refuse_pipe
 from registry.logs.files import lines_of
-from registry.logs.format import HELM, INSPECT, LIGHTEVAL, STATE_FILE, TABLE
+from registry.logs.format import INSPECT, LIGHTEVAL, OUTPUTS, QUESTIONS, STATE_FILE, TABLE
 from registry.logs.formats import FORMATS
 from registry.logs.formats.inspect_log import inspect_archive
 from registry.logs.recognition import document_of, form_of_line, is_archive, is_document
@@ -79,14 +79,10 @@ _UNREADABLE: Final = 100
 """If this many lines at the beginning of a file are damaged, it is not a file of lines."""
 
 
-def _list_keys(form: str) -> str:
-    return f"{', '.join(sorted(FORMATS[form].keys))} ({FORMATS[form].title})"
-
-
-_LINES: Final = [_list_keys(name) for name, format_ in FORMATS.items() if format_.layout == "lines"]
+_OWN: Final = [f"{FORMATS[name].title} ({', '.join(sorted(FORMATS[name].keys))})" for name in (OUTPUTS, QUESTIONS)]
+_PROGRAMS: Final = [format_.title for name, format_ in FORMATS.items() if name not in {TABLE, OUTPUTS, QUESTIONS}]
 READ_FORMATS: Final = (
-    f"give JSON Lines with the keys {', or '.join(_LINES)}; JSON with {_list_keys(HELM)}, {_list_keys(INSPECT)} or "
-    "predictions numbered from 0 (OpenCompass); an archive .eval (Inspect); Parquet with the columns "
-    f"{_list_keys(LIGHTEVAL)}; or CSV whose first column is question_id"
+    f"give a log of {', '.join(_PROGRAMS[:-1])} or {_PROGRAMS[-1]}, a table whose first column is question_id, or JSON "
+    f"Lines of {' or '.join(_OWN)}"
 )
-"""How each format is recognised, for the message about a file of another format."""
+"""What can be audited, for the message about a file of another format."""
