@@ -1,6 +1,7 @@
 """Audiences: the same queries on the same names return only rows that the audience may see."""
 
 import json
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -290,9 +291,13 @@ def test_kept_pages_change_at_the_date_without_a_write(engine: Engine, tmp_path:
         statuses = {client.get(door).status_code for door in doors}
         return statuses, {address for address in LISTS if "for-nobody" in client.get(address).text}
 
-    set_public_from(engine, 4)
-    for _ in range(2):  # the second time from the kept pages
-        assert show() == ({404}, set())
+    for seconds in (4, 40, 240):  # longer if the machine was too busy to read all pages twice before the date
+        began = time.monotonic()
+        set_public_from(engine, seconds)
+        shown = [show(), show()]  # the second time from the kept pages
+        if time.monotonic() - began < seconds:
+            break
+    assert shown == [({404}, set())] * 2
     eventually(lambda: client.get(doors[0]).status_code == 200, "the benchmark is public")
     assert show() == ({200}, set(LISTS))
 
