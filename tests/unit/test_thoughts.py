@@ -70,7 +70,7 @@ def test_every_style_of_marker_ends_a_thought_at_its_end_marker(begin: str, end:
         ("First. <think>a</think> b<|im_end|>", "b"),
         ("<think>`</think>` is a tag</think> b", "b"),
         ("<think>```\n</think>\n``` is code</think> b", "b"),
-        ("<think>```\n`x` </think>\n``` is code</think> b", "b"),
+        ("<think>\n```\n`x` </think>\n```\nis code</think> b", "b"),
         ("<think>a</think> b\n```\n</think>\n```", "b\n```\n</think>\n```"),
         ("<think>a</think> `<think>` opens", "`<think>` opens"),
         ("<think>a</think>x <answer>b</answer> y", "b"),
