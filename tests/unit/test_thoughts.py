@@ -128,6 +128,7 @@ def test_the_text_is_cut_at_the_last_end_marker(text: str, answer: str | None) -
         ("Answer: B. [I think it is obvious]", None),
         ("x < think and y > z. Answer: B", None),
         ("<think><mythink>Answer: A</think>Answer: B", None),
+        ("[思考]\nB", None),  # a heading
     ],
 )
 def test_an_unlisted_marker_leaves_the_answer_unread_and_is_named(text: str, unknown: str | None) -> None:
