@@ -73,17 +73,29 @@ def run_query(settings: Settings, audience: Audience, sql: str, client: str = "s
     return queries.ask(audience, sql, client).result
 
 
+def run_ready_query(settings: Settings, audience: Audience, sql: str) -> QueryResult:
+    """Return the first result of a query, complete or not; while files are written, it is asked again."""
+    answered: list[QueryResult] = []
+
+    def is_answered() -> bool:
+        with suppress(NotReadyError):
+            answered.append(run_query(settings, audience, sql))
+        return bool(answered)
+
+    eventually(is_answered, "the files can be read")
+    return answered[0]
+
+
 def run_complete_query(settings: Settings, audience: Audience, sql: str) -> QueryResult:
     """Return the result of a query once the files of all sealed evaluations are written."""
-    complete: list[QueryResult] = []
+    last: list[QueryResult] = []
 
     def is_complete() -> bool:
-        with suppress(NotReadyError):
-            complete[:] = [run_query(settings, audience, sql)]
-        return bool(complete) and not any("so far" in note for note in complete[0].notes)
+        last[:] = [run_ready_query(settings, audience, sql)]
+        return not any("so far" in note for note in last[0].notes)
 
     eventually(is_complete, "the files of all sealed evaluations are written")
-    return complete[0]
+    return last[0]
 
 
 def role_url(url: str, role: str) -> str:

@@ -85,4 +85,4 @@ READ_FORMATS: Final = (
     f"give a log of {', '.join(_PROGRAMS[:-1])} or {_PROGRAMS[-1]}, a table whose first column is question_id, or JSON "
     f"Lines of {' or '.join(_OWN)}"
 )
-"""What can be audited, for the message about a file of another format."""
+"""The formats that can be audited, for the message about a file of another format."""
